@@ -1,0 +1,1 @@
+"""peek: see what torch.compile did with your model."""

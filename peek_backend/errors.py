@@ -1,0 +1,42 @@
+"""The one error a user can cause: what happened, why, and what mends it. Imports nothing of peek."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PeekError(Exception):
+    """A user's mistake, told in three parts.
+
+    ``problem`` says what happened and where (file, line, node or compile id), ``why`` the reason,
+    ``fix`` the command or setting that mends it. The command line prints it and exits with 2.
+    """
+
+    def __init__(self, problem: str, why: str = "", fix: str = ""):
+        self.problem, self.why, self.fix = problem, why, fix
+        super().__init__(problem, why, fix)
+
+    def __str__(self) -> str:
+        parts = [self.problem]
+        if self.why:
+            parts.append(f"  why: {self.why}")
+        if self.fix:
+            parts.append(f"  fix: {self.fix}")
+        return "\n".join(parts)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like ``name``, or None when nothing is close enough to suggest."""
+    known = sorted(known)
+    folded = {k.lower(): k for k in reversed(known)}
+    match = difflib.get_close_matches(name.lower(), list(folded), n=1, cutoff=0.5)
+    return folded[match[0]] if match else None
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> PeekError:
+    """The error for a name that is none of ``known``; suggests the nearest right one."""
+    known = sorted(known)
+    close = nearest(name, known)
+    fix = f"did you mean {close!r}? " if close else ""
+    return PeekError(f"unknown {kind} {name!r}", "", f"{fix}known: {', '.join(known)}")

@@ -1,0 +1,84 @@
+"""Frozen records: what a capture is.
+
+Comes in: nothing. Goes out: msgspec Structs that every other package reads. Imports ``errors`` only.
+
+* ``values``   what a node computes: tensors, symbols, scalars, tuples
+* ``graph``    nodes, their arguments and sources, graphs with their children and symbols
+* ``events``   frames, graph breaks, recompiles, guards, problems
+* ``capture``  the root of a file
+
+Records are values: built once, never changed (``msgspec.structs.replace`` makes a new one). A field
+with a default is left out of the JSON when it has it, so that adding one keeps old files readable.
+"""
+
+from .capture import SCHEMA_VERSION, CaptureRecord, Environment
+from .events import (
+    BreakInfo,
+    FailedGuard,
+    FrameRecord,
+    GuardInfo,
+    Phase,
+    Problem,
+    RecompileInfo,
+    StackFrame,
+)
+from .graph import (
+    Arg,
+    Fact,
+    GraphRecord,
+    Leaf,
+    NodeRecord,
+    Source,
+    SymbolInfo,
+    iter_refs,
+    node_refs,
+)
+from .values import (
+    Dim,
+    NoneInfo,
+    Opaque,
+    ScalarInfo,
+    SizeInfo,
+    SymBool,
+    SymFloat,
+    SymInt,
+    TensorMeta,
+    TupleInfo,
+    ValueInfo,
+    iter_tensors,
+)
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Arg",
+    "BreakInfo",
+    "CaptureRecord",
+    "Dim",
+    "Environment",
+    "Fact",
+    "FailedGuard",
+    "FrameRecord",
+    "GraphRecord",
+    "GuardInfo",
+    "Leaf",
+    "NodeRecord",
+    "NoneInfo",
+    "Opaque",
+    "Phase",
+    "Problem",
+    "RecompileInfo",
+    "ScalarInfo",
+    "SizeInfo",
+    "Source",
+    "StackFrame",
+    "SymBool",
+    "SymFloat",
+    "SymInt",
+    "SymbolInfo",
+    "TensorMeta",
+    "TupleInfo",
+    "ValueInfo",
+    "iter_refs",
+    "iter_tensors",
+    "node_refs",
+]

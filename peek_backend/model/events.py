@@ -1,0 +1,115 @@
+"""What happened around the graphs: frames, breaks, recompiles, guards, and what peek itself could not do."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class StackFrame(Struct, frozen=True, omit_defaults=True):
+    """One line of a Python stack: where, in which function, and the text of the line."""
+
+    file: str
+    line: int
+    function: str = ""
+    code: str = ""
+
+
+class Problem(Struct, frozen=True, omit_defaults=True):
+    """Something that peek could not read; the program ran on. ``where`` is a compile id, node or option."""
+
+    where: str
+    what: str
+    why: str = ""
+    fix: str = ""
+
+
+class GuardInfo(Struct, frozen=True, omit_defaults=True):
+    """One guard: ``source`` as a person writes it, ``text`` the condition, ``type`` torch's name of the kind.
+
+    ``ambient`` marks state of the process rather than of an argument (grad mode, default device).
+    """
+
+    type: str
+    text: str
+    source: str = ""
+    user: StackFrame | None = None
+    ambient: bool = False
+
+
+class FailedGuard(Struct, frozen=True, omit_defaults=True):
+    """A guard that did not hold, in words, with what it expected and what it got where that is known."""
+
+    text: str
+    source: str = ""
+    expected: str | None = None
+    got: str | None = None
+    user: StackFrame | None = None
+    # Compile id of the variant whose guard failed.
+    variant: str | None = None
+
+
+class BreakInfo(Struct, frozen=True, omit_defaults=True):
+    """One break event, whether it split a frame or made Dynamo skip it.
+
+    ``intent`` says who asked for it: ``user`` (``torch.compiler.disable``, ``graph_break()``), ``skiplist`` (torch's own
+    list of code it never traces), ``unsupported``. ``compile_id`` is the graph that it ended, None when there is
+    none. ``split`` is False when the whole frame was left in eager. ``id`` is torch's own (``GB0059``).
+    """
+
+    reason: str
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    id: str | None = None
+    link: str | None = None
+    context: str = ""
+    stack: tuple[StackFrame, ...] = ()
+    intent: Literal["user", "skiplist", "unsupported"] = "unsupported"
+    compile_id: str | None = None
+    frame: int | None = None
+    split: bool = True
+
+
+class RecompileInfo(Struct, frozen=True, omit_defaults=True):
+    """Why a code object was compiled again. ``variant`` counts from 1, so a recompile's is 2 or more.
+
+    ``refused`` marks the attempt that the recompile limit turned down: no compile, the frame runs in eager since.
+    """
+
+    compile_id: str
+    frame: int | None = None
+    variant: int = 0
+    failed: tuple[FailedGuard, ...] = ()
+    changed: tuple[str, ...] = ()
+    advice: str = ""
+    refused: bool = False
+    resume: bool = False
+
+
+class Phase(Struct, frozen=True, omit_defaults=True):
+    """Seconds that one compile spent in one phase (``dynamo``, ``aot``, ``inductor``, ``codegen``, ``total``)."""
+
+    name: str
+    seconds: float
+
+
+class FrameRecord(Struct, frozen=True, omit_defaults=True):
+    """A code object that Dynamo looked at.
+
+    ``outcome``: ``compiled``, ``broken`` (went on in resume frames), ``skipped`` (left in eager by a break or by torch's
+    list), ``limit`` (refused by the recompile limit, eager since), ``failed`` (after capture, or with an error), ``empty`` (no
+    tensor op to compile). ``resume_of`` is the index of the frame that this one continues, ``resume`` its
+    ordinal there; ``name`` reads ``f ▸ resume#1``.
+    """
+
+    name: str
+    file: str = ""
+    line: int = 0
+    outcome: str = "compiled"
+    reason: str = ""
+    compile_ids: tuple[str, ...] = ()
+    resume_of: int | None = None
+    resume: int = 0
+    phases: dict[str, tuple[Phase, ...]] = {}
+    calls: dict[str, int] = {}
