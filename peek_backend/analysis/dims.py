@@ -233,7 +233,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 def symbols_in(expr: Dim) -> frozenset[str]:
-    """Names of the symbols in an expression (``{"s0", "s1"}``); none for an int or text that does not parse."""
+    """Names of the symbols in an expression (``{"s0", "s1"}``); none in an int or in other text."""
     return _names(expr) if isinstance(expr, str) else frozenset()
 
 
@@ -292,7 +292,7 @@ def _laid_out(shape: Sequence[Dim], stride: Sequence[Dim], order: Sequence[int])
 
 @lru_cache(maxsize=16_384)
 def memory_format(shape: tuple[Dim, ...], stride: tuple[Dim, ...]) -> str | None:
-    """``contiguous``, ``channels_last``, ``channels_last_3d``, ``strided`` for any other, None when unknown."""
+    """``contiguous``, ``channels_last``, ``channels_last_3d``, else ``strided``; None when it cannot be told."""
     if 0 in shape:
         return "contiguous"
     plain = _laid_out(shape, stride, range(len(shape) - 1, -1, -1))

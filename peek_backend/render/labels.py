@@ -174,7 +174,7 @@ def _marks(meta: TensorMeta, style: Style) -> Iterable[str]:
 
 
 def tensor_text(meta: TensorMeta, style: Style = PLAIN) -> str:
-    """``f32[s0, 16]`` and what is special: ``f32[8, 4] grad``, ``f32[4, 8] stride(1, 4)``, ``f32[4] → f32[1, 4]``.
+    """``f32[s0, 16]`` and what is special: ``f32[8, 4] grad``, ``f32[4] → f32[1, 4]``.
 
     The text after an arrow is what the tensor became by a later in-place op. A subclass shows its
     inner tensors: ``DTensor f32[8, 4] {_local_tensor: f32[2, 4]}``.
@@ -252,7 +252,7 @@ _READERS: dict[type, Callable[[ValueInfo, Style], str]] = {
 
 
 def value_text(value: ValueInfo | None, style: Style = PLAIN) -> str:
-    """What a node computes, in one line: ``f32[s0, 16] grad``, ``s0 = 8``; empty when torch recorded nothing."""
+    """What a node computes: ``f32[s0, 16] grad``, ``s0 = 8``; empty when torch recorded nothing."""
     return "" if value is None else _READERS[type(value)](value, style)
 
 
@@ -286,25 +286,6 @@ def _word(text: str, names: Sequence[str]) -> str:
     return shorten(text.removeprefix("torch."), MAX_STRING)
 
 
-# By the one field that a Leaf has set.
-_LEAVES: dict[str, Callable[..., str]] = {
-    "node": _node_text,
-    "dtype": lambda value, names: dtype_text(value),
-    "device": _word,
-    "layout": _word,
-    "memory_format": _word,
-    "sym": lambda value, names: dim_text(value),
-    "slice": _slice_text,
-    "dict": _dict_text,
-    "float": _word,
-    "complex": _word,
-    "ellipsis": lambda value, names: "...",
-    "nested": lambda value, names: arg_text(value, names),
-    "function": lambda value, names: target_text(value),
-    "repr": lambda value, names: shorten(value, MAX_STRING),
-}
-
-
 def _leaf_text(leaf: Leaf, names: Sequence[str]) -> str:
     """An argument that JSON has no type for."""
     for field, read in _LEAVES.items():
@@ -324,6 +305,25 @@ def arg_text(arg: Arg, names: Sequence[str]) -> str:
         return string_text(arg)
     text = repr(arg)
     return text if len(text) <= MAX_STRING else shorten(text, MAX_STRING)
+
+
+# By the one field that a Leaf has set.
+_LEAVES: dict[str, Callable[..., str]] = {
+    "node": _node_text,
+    "dtype": lambda value, names: dtype_text(value),
+    "device": _word,
+    "layout": _word,
+    "memory_format": _word,
+    "sym": lambda value, names: dim_text(value),
+    "slice": _slice_text,
+    "dict": _dict_text,
+    "float": _word,
+    "complex": _word,
+    "ellipsis": lambda value, names: "...",
+    "nested": arg_text,
+    "function": lambda value, names: target_text(value),
+    "repr": lambda value, names: shorten(value, MAX_STRING),
+}
 
 
 def args_text(node: NodeRecord, names: Sequence[str]) -> str:
@@ -369,7 +369,7 @@ def target_text(target: str) -> str:
 
 
 def node_target_text(node: NodeRecord) -> str:
-    """A node's target as in code: ``F.linear``, ``.view`` for a method, ``self.fc1`` for what the graph owns."""
+    """A node's target as in code: ``F.linear``, ``.view`` for a method, ``self.fc1`` for a get_attr."""
     if node.op == "call_method":
         return f".{name_text(node.target)}"
     if node.op in ("get_attr", "call_module"):
