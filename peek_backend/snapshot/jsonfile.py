@@ -55,7 +55,7 @@ def decode(data: bytes, where: str) -> CaptureRecord:
     """
     data = plain_text(data, where)
     try:
-        with _collector_paused():
+        with collector_paused():
             record = _decoder.decode(data)
     except msgspec.ValidationError as error:
         raise _invalid(data, where, error) from None
@@ -67,7 +67,7 @@ def decode(data: bytes, where: str) -> CaptureRecord:
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """No garbage collection: it would visit all records made so far again and again, half of the time."""
     enabled = gc.isenabled()
     gc.disable()
@@ -91,7 +91,9 @@ _FOREIGN = (
     (b"\x89PNG", "it is a PNG picture", "name the .json capture it was drawn from"),
     (b"%PDF", "it is a PDF", "name the .json capture it was drawn from"),
     (b"peek-graph ", "it is a .graph snapshot, not a JSON capture", "name a .json or .peek.jsonl file"),
-    (b"<", "it is HTML, SVG or XML text", "name the .json capture it was made from"),
+    (b"<!", "it is HTML text", "name the .json capture it was made from"),
+    (b"<?xml", "it is SVG or XML text", "name the .json capture it was made from"),
+    (b"<svg", "it is SVG text", "name the .json capture it was made from"),
     (b"digraph", "it is DOT text", "name the .json capture it was drawn from"),
 )
 
@@ -101,12 +103,6 @@ def plain_text(data: bytes, where: str) -> bytes:
     data = data.removeprefix(b"\xef\xbb\xbf")
     if not data.strip():
         raise PeekError(f"{where}: the file is empty", "nothing was written to it", "capture again")
-    marker = re.search(rb"^(<<<<<<<|>>>>>>>) ", data, re.MULTILINE)
-    if marker:
-        spot = position(data, marker.start())
-        raise PeekError(
-            f"{where}: {spot}: a merge conflict marker", "git left a conflict in it", "capture again"
-        )
     for magic, why, fix in _FOREIGN:
         if data.startswith(magic):
             raise PeekError(f"{where}: not a capture", why, fix)
@@ -127,6 +123,12 @@ def position(data: bytes, offset: int) -> str:
 
 def malformed(data: bytes, where: str, error: Exception) -> PeekError:
     """The error for text that is no JSON, told apart from JSON that stops in the middle."""
+    marker = re.search(rb"^(<<<<<<<|>>>>>>>) ", data, re.MULTILINE)
+    if marker:
+        spot = position(data, marker.start())
+        return PeekError(
+            f"{where}: a merge conflict marker at {spot}", "git left a conflict", "capture again"
+        )
     text = str(error)
     if "truncated" in text:
         spot = position(data, len(data.rstrip()))
