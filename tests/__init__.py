@@ -1,0 +1,1 @@
+"""Tests of peek; builders.py makes records by hand."""
