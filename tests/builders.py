@@ -63,7 +63,7 @@ def tensor(
     grad: bool = False,
     **more: Any,
 ) -> TensorMeta:
-    """A tensor's metadata, contiguous unless ``stride`` says otherwise; ``more`` are TensorMeta's other fields."""
+    """A tensor, contiguous unless ``stride`` says otherwise; ``more`` are TensorMeta's other fields."""
     strides = contiguous(shape) if stride is None else tuple(stride)
     return TensorMeta(tuple(shape), dtype, strides, device, grad, **more)
 
@@ -78,14 +78,12 @@ def node(
     name: str,
     op: str = "call_function",
     target: str = "torch.relu",
-    args: Sequence[Arg] = (),
-    value: ValueInfo | None = None,
-    source: Source | None = None,
+    *args: Arg,
     **more: Any,
 ) -> NodeRecord:
-    """One node; ``more`` are NodeRecord's other fields (``kwargs``, ``body``, ``origins``)."""
-    kwargs = more.pop("kwargs", {})
-    return NodeRecord(index, name, op, target, tuple(args), kwargs, value, source, **more)
+    """One node; ``more`` are NodeRecord's other fields (``value``, ``source``, ``kwargs``, ``body``)."""
+    fields = {"kwargs": {}, "value": None, "source": None, **more}
+    return NodeRecord(index, name, op, target, args, **fields)
 
 
 def graph(*nodes: NodeRecord, compile_id: str | None = "0/0", **more: Any) -> GraphRecord:
@@ -110,7 +108,7 @@ class GraphBuilder:
 
     def add(self, name: str, op: str, target: str, args: Sequence[Arg] = (), **more: Any) -> Leaf:
         """Any node; ``more`` as for ``node``."""
-        self.nodes.append(node(len(self.nodes), name, op, target, args, **more))
+        self.nodes.append(node(len(self.nodes), name, op, target, *args, **more))
         return Leaf(node=len(self.nodes) - 1)
 
     def input(self, source: str, value: ValueInfo | None = None, kind: str = "argument") -> Leaf:
@@ -155,7 +153,7 @@ class GraphBuilder:
 
 
 def transformer(layers: int, *, name: str = "Decoder.forward", width: Dim = 64) -> GraphRecord:
-    """A decoder-shaped graph: embedding, ``layers`` equal blocks of 13 ops in four modules, final norm and head."""
+    """A decoder-shaped graph: embedding, ``layers`` equal blocks of 13 ops, final norm and head."""
     g = GraphBuilder(name, file="model.py", line=10)
     g.modules = {"embed": "Embedding", "norm": "RMSNorm", "head": "Linear"}
     hidden = tensor("s0", 16, width)
