@@ -1,0 +1,192 @@
+"""Where nodes and inputs come from, as a person writes it.
+
+Dynamo's own words are ``L['self']._modules['fc1']._parameters['weight']`` for an input and a list of raw frames for a
+node; people write ``fc1.weight`` and ``model.py:31``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from torch import fx
+
+from ..model import Source, StackFrame
+
+_FRAME = re.compile(r'^  File "(.*)", line (\d+), in (.*)$')
+_CARETS = re.compile(r"^\s*[~^]+\s*$")
+
+# One step of a path below a local or global: an attribute, a key, a call such as .size().
+_MEMBER = re.compile(
+    r"\._(?:modules|parameters|buffers)\['((?:[^'\\]|\\.)*)'\]"
+    r"|\.__dict__\['((?:[^'\\]|\\.)*)'\]"
+    r"|\._(modules|parameters|buffers|dict)\b"
+)
+_SIZE = re.compile(r"\.size\(\)\[(\d+)\]")
+_STRIDE = re.compile(r"\.stride\(\)\[(\d+)\]")
+_ROOT = re.compile(r"\b([LG])\['((?:[^'\\]|\\.)*)'\]")
+_IMPORT = re.compile(r"__import_(\w+)")
+_WRAPPERS = re.compile(r"^(?:___as_tensor|cast_symbool_to_symint_guardless|___from_numpy|float)\((.*)\)$")
+_GETATTRIBUTE = re.compile(r"object\.__getattribute__\(([^()]*), '(\w+)'\)")
+_CLOSURE = re.compile(r"\.__closure__\[\d+\]\.cell_contents|\.cell_contents")
+
+
+def readable(origin: str, receiver: str | None = "self") -> str:
+    """torch's source text as a person writes it: ``L['self']._modules['fc1'].weight`` reads ``fc1.weight``.
+
+    ``receiver`` is the local that holds the compiled module; paths below it lose it. What is not understood stays as it is.
+    """
+    text = _GETATTRIBUTE.sub(r"\1.\2", origin)
+    while (wrapped := _WRAPPERS.match(text)) is not None:
+        text = wrapped.group(1)
+    text = _MEMBER.sub(lambda m: "." + next((g for g in m.groups() if g is not None), ""), text)
+    text = _SIZE.sub(r".shape[\1]", text)
+    text = _STRIDE.sub(r".stride(\1)", text)
+    text = _ROOT.sub(lambda m: _IMPORT.sub(lambda i: i.group(1).replace("_dot_", "."), m.group(2)), text)
+    if receiver and text.startswith(receiver + "."):
+        text = text[len(receiver) + 1 :]
+    return text
+
+
+def input_kind(origin: str, example: Any = None) -> str:
+    """What sort of input a source is: parameter, buffer, argument, global, closure, size, state or other."""
+    if "_parameters[" in origin or type(example).__name__ == "Parameter":
+        return "parameter"
+    if "_buffers[" in origin or type(example).__name__ == "Buffer":
+        return "buffer"
+    if ".size()[" in origin or ".stride()[" in origin or ".storage_offset()" in origin:
+        return "size"
+    if "___get_torch_function_mode_stack" in origin or "___" in origin.split("[")[0]:
+        return "argument" if _WRAPPERS.match(origin) else "state"
+    if "__closure__" in origin or "cell_contents" in origin:
+        return "closure"
+    root = _ROOT.search(origin)
+    return {"L": "argument", "G": "global"}[root.group(1)] if root else "other"
+
+
+def owner(path: str) -> str:
+    """The module path that holds a parameter: ``layers.0.fc1`` for ``layers.0.fc1.weight``."""
+    return path.rpartition(".")[0]
+
+
+def parse_stack(text: str) -> tuple[StackFrame, ...]:
+    """A traceback's text as frames, outermost first; caret lines are dropped."""
+    frames: list[StackFrame] = []
+    for line in text.split("\n"):
+        found = _FRAME.match(line)
+        if found:
+            frames.append(StackFrame(found[1], int(found[2]), found[3]))
+        elif frames and not frames[-1].code and line.strip() and not _CARETS.match(line):
+            last = frames.pop()
+            frames.append(StackFrame(last.file, last.line, last.function, line.strip()))
+    return tuple(frames)
+
+
+class SourceReader:
+    """Finds the source of each node of one graph; equal ones are one object, call stacks go to ``stacks``."""
+
+    def __init__(self, receiver: str | None = "self"):
+        self.receiver = receiver
+        self.modules: dict[str, str] = {}
+        self.stacks: list[tuple[StackFrame, ...]] = []
+        self._stack_index: dict[tuple[StackFrame, ...], int] = {}
+        self._sources: dict[tuple[str | None, Any], Source | None] = {}
+        self._scopes: dict[Any, tuple[str, str]] = {}
+        self._places: dict[str, tuple[StackFrame | None, int | None]] = {}
+
+    def read(self, node: fx.Node) -> Source | None:
+        """The innermost user line and the module of a node; for a placeholder its input."""
+        if node.op == "placeholder":
+            return self._input(node)
+        if node.op == "output":
+            return None
+        text = node.meta.get("stack_trace") or None
+        scope = self._scope_key(node.meta.get("nn_module_stack"))
+        key = (text, scope)
+        if key not in self._sources:
+            self._sources[key] = self._build(text, scope)
+        return self._sources[key]
+
+    def _build(self, text: str | None, scope: Any) -> Source | None:
+        frame, caller = self._place(text)
+        module, call = self._scopes[scope] if scope else ("", "")
+        if frame is None:
+            return Source(module=module, call=call) if module else None
+        return Source(frame.file, frame.line, frame.function, frame.code, caller, module, call)
+
+    def _place(self, text: str | None) -> tuple[StackFrame | None, int | None]:
+        if not text:
+            return None, None
+        if text not in self._places:
+            frames = parse_stack(text)
+            self._places[text] = (frames[-1], self._caller(frames[:-1])) if frames else (None, None)
+        return self._places[text]
+
+    def _caller(self, frames: tuple[StackFrame, ...]) -> int | None:
+        if not frames:
+            return None
+        index = self._stack_index.setdefault(frames, len(self.stacks))
+        if index == len(self.stacks):
+            self.stacks.append(frames)
+        return index
+
+    def _scope_key(self, stack: Any) -> Any:
+        """A key for a module stack; its paths are worked out once, with ``@1`` where torch marks a repeated call."""
+        if not stack:
+            return None
+        key = (*stack, next(reversed(stack.values()))[0])
+        if key not in self._scopes:
+            self._scopes[key] = self._scope(stack)
+        return key
+
+    def _scope(self, stack: dict[str, tuple[str, Any]]) -> tuple[str, str]:
+        module, call = "", ""
+        for key, (path, kind) in stack.items():
+            path = self._module_path(path)
+            step = path[len(module) + 1 :] if module and path.startswith(module + ".") else path
+            again = str(key).partition("@")[2]
+            call = ".".join(p for p in (call if step != path else "", f"{step}@{again}" if again else step) if p)
+            module = path
+            self.modules.setdefault(path, _class_name(kind))
+        return module, call if call != module else ""
+
+    def _module_path(self, path: str) -> str:
+        text = readable(path, self.receiver)
+        return "" if text == self.receiver else text
+
+    def _input(self, node: fx.Node) -> Source | None:
+        origin = dynamo_source(node)
+        if origin is None:
+            return None
+        path = readable(origin, self.receiver)
+        kind = input_kind(origin)
+        module = owner(path) if kind in ("parameter", "buffer") else ""
+        return Source(module=module, input=path, input_kind=kind, origin=origin)
+
+
+def dynamo_source(node: fx.Node) -> str | None:
+    """Dynamo's name of a placeholder's source; ``name`` is a method on torch 2.8 and a string later."""
+    source = getattr(node, "_dynamo_source", None)
+    if source is None:
+        grapharg = node.meta.get("grapharg")
+        source = getattr(grapharg, "source", None)
+    if source is None:
+        return None
+    return source.name() if callable(source.name) else source.name
+
+
+def _class_name(kind: Any) -> str:
+    return kind.__qualname__ if isinstance(kind, type) else str(kind).rpartition(".")[2]
+
+
+def receiver_of(code: Any) -> str | None:
+    """The name of the local that holds a method's own object, None for a plain function.
+
+    A code object's qualified name has a class before the last dot unless that part is ``<locals>``.
+    """
+    if code is None or not code.co_argcount:
+        return None
+    first = code.co_varnames[0]
+    prefix = getattr(code, "co_qualname", "").rpartition(".")[0]
+    is_method = bool(prefix) and not prefix.endswith("<locals>")
+    return first if first == "self" or is_method else None
