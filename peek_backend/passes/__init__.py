@@ -1,1 +1,8 @@
-"""passes"""
+"""Record to record: what a graph looks like when it is grouped, folded and cut down.
+
+Comes in: records. Goes out: plain structures over node indices. Imports ``model``, ``errors``, ``options``.
+
+* ``hierarchy``  nodes to a tree of module containers without cycles
+* ``repeats``    equal neighbours in that tree, and in what they differ
+* ``select``     which containers to open, and the boxes and edges that are then visible
+"""

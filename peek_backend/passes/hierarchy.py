@@ -1,0 +1,520 @@
+"""From a flat list of nodes to a tree of module containers whose collapsed graph never has a cycle.
+
+Comes in: a GraphRecord. Goes out: a `Module` tree in which every node stands exactly once.
+
+* A container is one *call* of a module (``Source.call``), so that a module used twice is two boxes.
+* A graph without module paths (plain functions) is grouped by source function, one container a run of nodes.
+* Where calls interleave (joint and backward graphs visit a module twice) only the containers that take part
+  in a cycle are split, into runs of neighbouring nodes: ``layers.0`` and ``layers.0#2``.
+* A container keeps at most ``max_children`` items; more are put into chunks of neighbours.
+* Parameters, buffers and constants live in the smallest container that holds all their users.
+
+If the items of every container form a DAG, so does every picture with some containers closed: a cycle of
+boxes would project onto a cycle of items of their lowest common container.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import Union
+
+from msgspec import Struct
+
+from ..model import GraphRecord, Leaf, NodeRecord, Source, iter_refs
+
+MAX_CHILDREN = 1000
+MAX_DEPTH = 64
+"""Containers nest at most this deep; what is deeper stays in the last one."""
+
+_MIN_FUNCTION_RUN = 3
+_LAST_MARK = re.compile(r"(@\d+)?(#\d+)?$")
+_CALL_MARK = re.compile(r"@\d+(?=\.|$)")
+_INLINE_KINDS = frozenset({"parameter", "buffer", "global", "closure", "size", "state"})
+
+
+class Module(Struct, frozen=True):
+    """One container and what is in it.
+
+    ``path`` is unique in the tree: the call path, with ``#2`` for a later container of the same path, empty
+    for the root. ``module`` is the path without these marks, ``name`` its last part for a label, ``kind`` one
+    of ``root``, ``module``, ``function``, ``chunk``. ``items`` holds node indices and Modules in topological
+    order; inputs come first. ``edges`` are the values that pass between two items, each at the lowest module
+    that holds both ends: (position from, position to, uses). ``size`` counts the nodes inside that compute
+    something (no placeholder, get_attr or output).
+    """
+
+    path: str
+    module: str
+    name: str
+    class_name: str
+    kind: str
+    items: tuple[Item, ...]
+    edges: tuple[tuple[int, int, int], ...]
+    size: int
+
+
+Item = Union[int, Module]
+
+
+def build_hierarchy(graph: GraphRecord, *, max_children: int = MAX_CHILDREN) -> Module:
+    """The module tree of ``graph``; child graphs are trees of their own. Linear in nodes and edges."""
+    reads = read_lists(graph)
+    chains = _module_chains(graph)
+    kind = "module" if chains else "function"
+    job = _Job(chains or _function_chains(graph), reads, max_children, kind)
+    inside = [n.index for n in graph.nodes if not is_inlet(n)]
+    root = _Container("", "", None, "root")
+    _fill(root, inside, job)
+    _place_inlets(graph, root, reads)
+    _number(root)
+    _lift_edges(root, reads, len(graph.nodes))
+    return _freeze(root, graph)
+
+
+def read_lists(graph: GraphRecord) -> list[list[int]]:
+    """For each node the nodes it reads, repeats included; a reference to no earlier node is dropped."""
+    return [[r for r in _refs(node) if 0 <= r < node.index] for node in graph.nodes]
+
+
+def is_inlet(node: NodeRecord) -> bool:
+    """Whether the node only names something from outside: a placeholder or an attribute."""
+    return node.op in ("placeholder", "get_attr")
+
+
+def is_inline(node: NodeRecord) -> bool:
+    """Whether the inlet belongs to its users (parameter, buffer, constant, size), not to the caller."""
+    if node.op == "get_attr":
+        return True
+    return node.op == "placeholder" and node.source is not None and node.source.input_kind in _INLINE_KINDS
+
+
+def walk(module: Module) -> Iterator[Module]:
+    """``module`` and every container below it, parents first."""
+    stack = [module]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(item for item in reversed(current.items) if isinstance(item, Module))
+
+
+def nodes_of(module: Module) -> list[int]:
+    """Indices of all nodes in ``module``, depth first: a topological order."""
+    found: list[int] = []
+    stack: list[Item] = [module]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Module):
+            stack.extend(reversed(item.items))
+        else:
+            found.append(item)
+    return found
+
+
+def plain_path(path: str) -> str:
+    """A path without call marks: ``block@1.fc`` is ``block.fc``."""
+    return _CALL_MARK.sub("", path)
+
+
+class _Container:
+    """A Module while it is built."""
+
+    __slots__ = ("depth", "edges", "inlets", "items", "kind", "module", "parent", "path", "position")
+
+    def __init__(self, path: str, module: str, parent: _Container | None, kind: str):
+        self.path, self.module, self.parent, self.kind = path, module, parent, kind
+        self.depth = 0 if parent is None else parent.depth + 1
+        self.items: list[int | _Container] = []
+        self.inlets: list[int] = []
+        self.edges: dict[tuple[int, int], int] = {}
+        self.position = 0
+
+
+class _Job:
+    """What all steps of one build share. ``taken`` counts the containers of each path."""
+
+    __slots__ = ("chains", "kind", "max_children", "reads", "taken")
+
+    def __init__(self, chains: list[tuple[str, ...]], reads: list[list[int]], max_children: int, kind: str):
+        self.chains, self.reads, self.max_children, self.kind = chains, reads, max_children, kind
+        self.taken: dict[str, int] = {}
+
+    def unique(self, path: str) -> str:
+        """``path`` itself the first time, then ``path#2`` and so on."""
+        count = self.taken[path] = self.taken.get(path, 0) + 1
+        return path if count == 1 else f"{path}#{count}"
+
+
+_Group = tuple[str, list[int]]
+"""A container to be: its path and its nodes in order."""
+
+
+def _refs(node: NodeRecord) -> list[int]:
+    """As model.node_refs, with the usual arguments read without a generator."""
+    refs: list[int] = []
+    for arg in node.args:
+        if type(arg) is Leaf and arg.node is not None:
+            refs.append(arg.node)
+        elif type(arg) is Leaf or type(arg) is tuple:
+            refs.extend(iter_refs(arg))
+    for arg in node.kwargs.values():
+        refs.extend(iter_refs(arg))
+    return refs
+
+
+# --- which containers a node stands in ---
+
+
+def _module_chains(graph: GraphRecord) -> list[tuple[str, ...]] | None:
+    """For each node the call paths of its containers, outermost first; None if no node has a module."""
+    known = set(graph.modules)
+    known.update(n.source.module for n in graph.nodes if n.source is not None and n.source.module)
+    if not known:
+        return None
+    cache: dict[str, tuple[str, ...]] = {"": ()}
+    chains = []
+    for node in graph.nodes:
+        call = "" if node.source is None or node.op == "output" else node.source.call or node.source.module
+        chain = cache.get(call)
+        if chain is None:
+            chain = cache[call] = _prefixes(call, known)
+        chains.append(chain)
+    return chains
+
+
+def _prefixes(call: str, known: set[str]) -> tuple[str, ...]:
+    """The call paths that lead to ``call``: a new one at every known module, so ``layers.0`` is one step."""
+    parts = call.split(".")
+    found = [prefix for end in range(1, len(parts)) if plain_path(prefix := ".".join(parts[:end])) in known]
+    return (*found[: MAX_DEPTH - 1], call)
+
+
+def _function_chains(graph: GraphRecord) -> list[tuple[str, ...]]:
+    """As module chains, by source function: each run of three nodes or more of a called function."""
+    chains: list[tuple[str, ...]] = [()] * len(graph.nodes)
+    outermost = _outermost_function(graph)
+    seen: dict[str, int] = {}
+    for name, run in _function_runs(graph):
+        if name is None or name == outermost or len(run) < _MIN_FUNCTION_RUN:
+            continue
+        call = seen[name] = seen.get(name, -1) + 1
+        for index in run:
+            chains[index] = (f"{name}@{call}" if call else name,)
+    return chains
+
+
+def _function_runs(graph: GraphRecord) -> list[tuple[str | None, list[int]]]:
+    """Neighbouring nodes of one function, inlets left out."""
+    runs: list[tuple[str | None, list[int]]] = []
+    for node in graph.nodes:
+        if is_inlet(node) or node.op == "output":
+            continue
+        name = _function_name(node.source)
+        if not runs or runs[-1][0] != name:
+            runs.append((name, []))
+        runs[-1][1].append(node.index)
+    return runs
+
+
+def _function_name(source: Source | None) -> str | None:
+    """``model.py:forward``; None where torch recorded no line."""
+    if source is None or source.file is None:
+        return None
+    return f"{os.path.basename(source.file)}:{source.function or '?'}"
+
+
+def _outermost_function(graph: GraphRecord) -> str | None:
+    """The function under the fewest callers, the first of them: the one that was compiled."""
+    best: tuple[int, str | None] | None = None
+    for node in graph.nodes:
+        name = _function_name(node.source)
+        if name is None or node.source is None or is_inlet(node):
+            continue
+        caller = node.source.caller
+        known = caller is not None and 0 <= caller < len(graph.stacks)
+        depth = len(graph.stacks[caller]) if known else 0
+        if best is None or depth < best[0]:
+            best = (depth, name)
+    return best[1] if best else None
+
+
+# --- the tree of what computes ---
+
+
+def _fill(box: _Container, nodes: list[int], job: _Job, level: int = 0) -> None:
+    """Put ``nodes`` (ascending) into ``box``, those with deeper chains into new containers below it."""
+    items, contiguous = _partition(nodes, job.chains, level)
+    if not contiguous:
+        items = _untangle(items, job.reads)
+    for item in items:
+        if isinstance(item, int):
+            box.items.append(item)
+            continue
+        path, members = item
+        child = _Container(job.unique(path), plain_path(path), box, job.kind)
+        _fill(child, members, job, level + 1)
+        box.items.append(child)
+    _chunk(box, job.max_children)
+
+
+def _partition(
+    nodes: Iterable[int], chains: list[tuple[str, ...]], level: int
+) -> tuple[list[int | _Group], bool]:
+    """Own nodes and groups in order of their first node, and whether every group is one run."""
+    items: list[int | _Group] = []
+    groups: dict[str, list[int]] = {}
+    last, contiguous = None, True
+    for index in nodes:
+        chain = chains[index]
+        if len(chain) <= level:
+            items.append(index)
+            last = None
+            continue
+        path = chain[level]
+        members = groups.get(path)
+        if members is None:
+            members = groups[path] = []
+            items.append((path, members))
+        elif path != last:
+            contiguous = False
+        members.append(index)
+        last = path
+    return items, contiguous
+
+
+def _untangle(items: list[int | _Group], reads: list[list[int]]) -> list[int | _Group]:
+    """Split the groups that lie on a cycle into runs, and sort all items topologically.
+
+    Items that can be peeled off from the front or the back are on no cycle. Within the rest, runs of
+    neighbours in node order are intervals, and every edge goes to a later interval.
+    """
+    edges = _item_edges(items, reads)
+    core = _core(edges, len(items))
+    if core:
+        kept = [item for pos, item in enumerate(items) if pos not in core]
+        items = kept + _runs([items[pos] for pos in sorted(core)])
+        edges = _item_edges(items, reads)
+    return _topological(items, edges)
+
+
+def _item_edges(items: list[int | _Group], reads: list[list[int]]) -> list[set[int]]:
+    """For each item the positions of the items that read from it."""
+    where = {i: pos for pos, item in enumerate(items) for i in _members(item)}
+    out: list[set[int]] = [set() for _ in items]
+    for index, pos in where.items():
+        for ref in reads[index]:
+            source = where.get(ref, pos)
+            if source != pos:
+                out[source].add(pos)
+    return out
+
+
+def _members(item: int | _Group) -> list[int]:
+    return [item] if isinstance(item, int) else item[1]
+
+
+def _core(out: list[set[int]], count: int) -> set[int]:
+    """Positions left when items without a predecessor, then without a successor, are taken away."""
+    into: list[set[int]] = [set() for _ in range(count)]
+    for pos, targets in enumerate(out):
+        for target in targets:
+            into[target].add(pos)
+    left = _peel(set(range(count)), into, out)
+    return _peel(left, out, into)
+
+
+def _peel(left: set[int], before: list[set[int]], after: list[set[int]]) -> set[int]:
+    """``left`` without all that follows from items that have nothing of ``left`` before them."""
+    waiting = {pos: len(before[pos] & left) for pos in left}
+    ready = [pos for pos, n in waiting.items() if n == 0]
+    while ready:
+        pos = ready.pop()
+        del waiting[pos]
+        for other in after[pos]:
+            if other in waiting:
+                waiting[other] -= 1
+                if waiting[other] == 0:
+                    ready.append(other)
+    return set(waiting)
+
+
+def _runs(items: list[int | _Group]) -> list[int | _Group]:
+    """The nodes of ``items`` in order, each run of one group's nodes a group again."""
+    tagged = sorted((i, pos) for pos, item in enumerate(items) for i in _members(item))
+    result: list[int | _Group] = []
+    last = None
+    for index, pos in tagged:
+        item = items[pos]
+        if isinstance(item, int):
+            result.append(item)
+        elif pos == last:
+            result[-1][1].append(index)  # type: ignore[index]
+        else:
+            result.append((item[0], [index]))
+        last = pos
+    return result
+
+
+def _topological(items: list[int | _Group], out: list[set[int]]) -> list[int | _Group]:
+    """``items`` so that readers come later; of those that are free, the one with the earliest node first."""
+    waiting = [0] * len(items)
+    for targets in out:
+        for target in targets:
+            waiting[target] += 1
+    heap = [(_members(item)[0], pos) for pos, item in enumerate(items) if waiting[pos] == 0]
+    heapq.heapify(heap)
+    result = []
+    while heap:
+        _, pos = heapq.heappop(heap)
+        result.append(items[pos])
+        for target in out[pos]:
+            waiting[target] -= 1
+            if waiting[target] == 0:
+                heapq.heappush(heap, (_members(items[target])[0], target))
+    return result
+
+
+def _chunk(box: _Container, max_children: int) -> None:
+    """Put the items of a container that has too many into chunks of neighbours, evenly filled."""
+    mark = "~"
+    while len(box.items) > max_children:
+        size = -(-len(box.items) // -(-len(box.items) // max_children))
+        chunks: list[int | _Container] = []
+        for start in range(0, len(box.items), size):
+            chunk = _Container(f"{box.path}{mark}{start // size}", box.module, box, "chunk")
+            chunk.items = box.items[start : start + size]
+            _adopt(chunk)
+            chunks.append(chunk)
+        box.items = chunks
+        mark += "~"
+
+
+def _adopt(box: _Container) -> None:
+    """Make ``box`` the parent of its items, and set the depths below it."""
+    stack = [box]
+    while stack:
+        parent = stack.pop()
+        for item in parent.items:
+            if isinstance(item, _Container):
+                item.parent, item.depth = parent, parent.depth + 1
+                stack.append(item)
+
+
+# --- inputs, edges, and the finished records ---
+
+
+def _place_inlets(graph: GraphRecord, root: _Container, reads: list[list[int]]) -> None:
+    """Give every inlet its container: the root, or the smallest that holds the users it belongs to."""
+    home = _containers(root, len(graph.nodes))
+    place: list[_Container | None] = [None] * len(graph.nodes)
+    inline = [is_inline(n) for n in graph.nodes]
+    for index, refs in enumerate(reads):
+        user = home[index]
+        for ref in refs:
+            if inline[ref] and user is not None:
+                before = place[ref]
+                place[ref] = user if before is None else _common(before, user)
+    for node in graph.nodes:
+        if is_inlet(node):
+            (place[node.index] or root).inlets.append(node.index)
+
+
+def _containers(root: _Container, count: int) -> list[_Container | None]:
+    """The container of each node."""
+    home: list[_Container | None] = [None] * count
+    stack = [root]
+    while stack:
+        box = stack.pop()
+        for item in box.items:
+            if isinstance(item, _Container):
+                stack.append(item)
+            else:
+                home[item] = box
+    return home
+
+
+def _common(a: _Container, b: _Container) -> _Container:
+    """The lowest container that holds both."""
+    while a is not b:
+        if a.depth >= b.depth:
+            a = a.parent  # type: ignore[assignment]
+        else:
+            b = b.parent  # type: ignore[assignment]
+    return a
+
+
+def _number(root: _Container) -> None:
+    """Put the inlets in front, and give every container its position in its parent."""
+    stack = [root]
+    while stack:
+        box = stack.pop()
+        box.items = [*box.inlets, *box.items]
+        for position, item in enumerate(box.items):
+            if isinstance(item, _Container):
+                item.position = position
+                stack.append(item)
+
+
+def _lift_edges(root: _Container, reads: list[list[int]], count: int) -> None:
+    """Count every use of a value at the lowest container that holds its producer and its reader."""
+    home = _containers(root, count)
+    position = [0] * count
+    for box in {id(b): b for b in home if b is not None}.values():
+        for pos, item in enumerate(box.items):
+            if isinstance(item, int):
+                position[item] = pos
+    memo: dict[tuple[int, int], tuple[_Container, int | None, int | None]] = {}
+    for index, refs in enumerate(reads):
+        reader = home[index]
+        for ref in refs:
+            producer = home[ref]
+            if producer is reader:
+                edges, key = reader.edges, (position[ref], position[index])  # type: ignore[union-attr]
+            else:
+                pair = (id(producer), id(reader))
+                found = memo.get(pair)
+                if found is None:
+                    found = memo[pair] = _meet(producer, reader)  # type: ignore[arg-type]
+                common, start, end = found
+                edges = common.edges
+                key = (position[ref] if start is None else start, position[index] if end is None else end)
+            edges[key] = edges.get(key, 0) + 1
+
+
+def _meet(a: _Container, b: _Container) -> tuple[_Container, int | None, int | None]:
+    """The lowest common container, and where in it a and b are (None: it is a or b itself)."""
+    start = end = None
+    while a is not b:
+        if a.depth >= b.depth:
+            a, start = a.parent, a.position  # type: ignore[assignment]
+        else:
+            b, end = b.parent, b.position  # type: ignore[assignment]
+    return a, start, end
+
+
+def _freeze(box: _Container, graph: GraphRecord, above: str = "") -> Module:
+    """The finished record of a container; ``above`` is the module path that its name leaves out."""
+    items = tuple(
+        _freeze(item, graph, box.module) if isinstance(item, _Container) else item for item in box.items
+    )
+    size = sum(i.size if isinstance(i, Module) else _computes(graph.nodes[i]) for i in items)
+    class_name = graph.modules.get(box.module, "") if box.kind == "module" else ""
+    edges = tuple((a, b, uses) for (a, b), uses in sorted(box.edges.items()))
+    return Module(box.path, box.module, _name(box, above), class_name, box.kind, items, edges, size)
+
+
+def _computes(node: NodeRecord) -> bool:
+    return node.op not in ("placeholder", "get_attr", "output")
+
+
+def _name(box: _Container, above: str) -> str:
+    """The part of the path that the containers around it do not say, with its call mark."""
+    if box.kind == "chunk":
+        return f"part {int(box.path.rpartition('~')[2]) + 1}"
+    if box.kind != "module":
+        return box.path
+    below = box.module[len(above) + 1 :] if above and box.module.startswith(f"{above}.") else box.module
+    mark = _LAST_MARK.search(box.path)
+    return below + (mark.group() if mark else "")
