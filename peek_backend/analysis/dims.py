@@ -292,7 +292,7 @@ def _laid_out(shape: Sequence[Dim], stride: Sequence[Dim], order: Sequence[int])
 
 @lru_cache(maxsize=16_384)
 def memory_format(shape: tuple[Dim, ...], stride: tuple[Dim, ...]) -> str | None:
-    """``contiguous``, ``channels_last``, ``channels_last_3d``, else ``strided``; None when it cannot be told."""
+    """``contiguous``, ``channels_last``, ``channels_last_3d``, else ``strided``; None when unknown."""
     if 0 in shape:
         return "contiguous"
     plain = _laid_out(shape, stride, range(len(shape) - 1, -1, -1))
