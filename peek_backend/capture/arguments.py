@@ -136,7 +136,9 @@ def _function_name(target: Any) -> str:
         name = fx.node._get_qualified_name(target)
     except Exception:  # not a function torch can name: a bound method, an instance
         name = _dotted(target)
-    return without_addresses(name.replace("_operator.", "operator.", 1) if name.startswith("_operator.") else name)
+    return without_addresses(
+        name.replace("_operator.", "operator.", 1) if name.startswith("_operator.") else name
+    )
 
 
 def _dotted(target: Any) -> str:

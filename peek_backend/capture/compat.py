@@ -36,7 +36,9 @@ def current_output_graph() -> Any:
     """
     if (watched := getattr(_WATCHED, "output", None)) is not None:
         return watched
-    from torch._dynamo.symbolic_convert import InstructionTranslator  # not needed to read a graph outside a compile
+    from torch._dynamo.symbolic_convert import (
+        InstructionTranslator,
+    )  # not needed to read a graph outside a compile
 
     with contextlib.suppress(Exception):  # current_tx raises AttributeError where nothing is traced
         return InstructionTranslator.current_tx().output
@@ -47,6 +49,11 @@ def root_code(output: Any) -> Any:
     """The code object of the frame being compiled, or None."""
     root = getattr(output, "root_tx", None)
     return getattr(root, "f_code", None)
+
+
+def root_locals(output: Any) -> dict[str, Any]:
+    """The local variables with which the frame being compiled was entered."""
+    return getattr(getattr(output, "root_tx", None), "f_locals", None) or {}
 
 
 def fake_mode() -> Any:
@@ -62,7 +69,7 @@ def compile_id() -> str | None:
 
 
 def attempt() -> int:
-    """How often Dynamo restarted its analysis in this compile."""
+    """How often Dynamo restarted its analysis in this compile so far."""
     context = CompileContext.try_get()
     return context.attempt if context is not None else 0
 
@@ -127,4 +134,6 @@ def ambient_state() -> dict[str, str]:
 def world_size() -> int | None:
     """The number of ranks, None where no process group is initialised."""
     distributed = torch.distributed
-    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else None
+    return (
+        distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else None
+    )

@@ -20,7 +20,6 @@ _SETTINGS = (
     "capture_dynamic_output_shape_ops",
     "capture_scalar_outputs",
     "force_parameter_static_shapes",
-    "inline_inbuilt_nn_modules",
     "recompile_limit",
     "accumulated_recompile_limit",
     "specialize_float",
@@ -48,11 +47,10 @@ def _changed_settings() -> dict[str, str]:
     entries: dict[str, Any] = getattr(dynamo_config, "_config", {})
     settings = {}
     for name in _SETTINGS:
-        default = getattr(entries.get(name), "default", _UNKNOWN)
-        value = getattr(dynamo_config, name, _UNKNOWN)
-        if value is not _UNKNOWN and value != default:
+        entry = entries.get(name)
+        if entry is None or getattr(entry, "deprecated", False):  # reading a deprecated one warns
+            continue
+        value = getattr(dynamo_config, name)
+        if value != entry.default:
             settings[name] = str(value)
     return settings
-
-
-_UNKNOWN = object()

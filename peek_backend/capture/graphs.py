@@ -16,7 +16,7 @@ from ..model import GraphRecord, NodeRecord, Problem, Source, TensorMeta, TupleI
 from . import compat
 from .arguments import ArgReader, target_name
 from .mutation import Writes, values_at_production
-from .sources import SourceReader, receiver_of
+from .sources import SourceReader, code_name, receiver_of
 from .symbols import read_symbols
 from .values import ValueReader
 
@@ -99,7 +99,7 @@ class _GraphReader:
             stage=self.origin.stage,
             nodes=nodes,
             children=tuple([c for c in self.children if c is not None]),
-            name=self.origin.name or getattr(code, "co_qualname", getattr(code, "co_name", "")),
+            name=self.origin.name,
             file=getattr(code, "co_filename", ""),
             line=getattr(code, "co_firstlineno", 0),
             rank=self.origin.rank,
@@ -137,7 +137,13 @@ class _GraphReader:
             self.children.append(None)  # reserves the place: bodies inside come after it
             nodes = self._guarded(f"subgraph {name}", lambda: self._nodes(module, ()))
             self.children[index] = GraphRecord(
-                self.origin.compile_id, self.origin.stage, nodes or (), (), name=name, call=0, rank=self.origin.rank
+                self.origin.compile_id,
+                self.origin.stage,
+                nodes or (),
+                (),
+                name=name,
+                call=0,
+                rank=self.origin.rank,
             )
         return index
 
@@ -160,7 +166,9 @@ class _BodyReader:
     def _produced(self) -> tuple[dict[fx.Node, ValueInfo], Writes | None]:
         """Values at production of the few nodes whose recorded value is later than that."""
         tree = self.tree
-        writes = tree._guarded(f"in-place ops of {tree.origin.name or 'the graph'}", lambda: Writes(self.nodes, self.value_of))
+        writes = tree._guarded(
+            f"in-place ops of {tree.origin.name or 'the graph'}", lambda: Writes(self.nodes, self.value_of)
+        )
         if writes is None or not writes.stale:
             return {}, writes
         mode = tree.mode if not isinstance(tree.mode, _EnvOnly) else None
@@ -168,7 +176,9 @@ class _BodyReader:
             return {}, writes
         found = tree._guarded(
             f"values before in-place ops ({writes.stale[0].name}, …)",
-            lambda: values_at_production(writes.stale, self.value_of, self.entries.get, mode, tree.values.read),
+            lambda: values_at_production(
+                writes.stale, self.value_of, self.entries.get, mode, tree.values.read
+            ),
         )
         return found or {}, writes
 
@@ -235,15 +245,23 @@ class _BodyReader:
         raw = self.value_of(node)
         if raw is _MISSING or isinstance(raw, torch.nn.Module) or node.op == "output":
             return None
-        value = _from_tensor_metadata(raw) if type(raw).__name__ == "TensorMetadata" else self.tree.values.read(raw)
+        value = (
+            _from_tensor_metadata(raw)
+            if type(raw).__name__ == "TensorMetadata"
+            else self.tree.values.read(raw)
+        )
         if not isinstance(value, TensorMeta):
             return value
         return self._marked(value, raw, index, produced.get(node), writes)
 
-    def _marked(self, value: TensorMeta, raw: Any, index: int, before: Any, writes: Writes | None) -> TensorMeta:
+    def _marked(
+        self, value: TensorMeta, raw: Any, index: int, before: Any, writes: Writes | None
+    ) -> TensorMeta:
         """``value`` at production, with what it became and whether a later node writes its data."""
         if isinstance(before, TensorMeta) and _differs(before, value):
-            value = msgspec.structs.replace(before, became=msgspec.structs.replace(value, storage=None), storage=value.storage)
+            value = msgspec.structs.replace(
+                before, became=msgspec.structs.replace(value, storage=None), storage=value.storage
+            )
         if writes is not None and writes.written_after(raw, index):
             value = msgspec.structs.replace(value, flags=(*value.flags, "mutated"))
         return value
@@ -269,7 +287,11 @@ def _differs(before: TensorMeta, after: TensorMeta) -> bool:
 def _from_tensor_metadata(meta: Any) -> TensorMeta | TupleInfo:
     """``tensor_meta`` of fx's shape propagation: shape, dtype, requires_grad, stride; it knows no device."""
     return TensorMeta(
-        tuple(meta.shape), str(meta.dtype).removeprefix("torch."), tuple(meta.stride), "", bool(meta.requires_grad)
+        tuple(meta.shape),
+        str(meta.dtype).removeprefix("torch."),
+        tuple(meta.stride),
+        "",
+        bool(meta.requires_grad),
     )
 
 
@@ -286,20 +308,24 @@ def target_name_cached(target: Any) -> str:
         return target_name(target)
     if name is None:
         name = target_name(target)
-        if isinstance(target, torch._ops.OpOverload) or str(getattr(target, "__module__", "")).startswith(("torch", "_operator", "math")):
+        if isinstance(target, torch._ops.OpOverload) or str(getattr(target, "__module__", "")).startswith(
+            ("torch", "_operator", "math")
+        ):
             _TARGETS[target] = name
     return name
 
 
-def compile_origin(output: Any, example_inputs: Sequence[Any], call: int, stage: str = "dynamo") -> Origin:
+def compile_origin(output: Any, example_inputs: Sequence[Any], attempt: int = 0, call: int = 0) -> Origin:
     """What the running compile says of the graph that it hands to a backend."""
+    code = compat.root_code(output)
     return Origin(
         compile_id=compat.compile_id(),
-        stage=stage,
-        attempt=compat.attempt(),
+        stage="dynamo",
+        attempt=attempt,
         call=call,
         rank=compat.rank(),
-        code=compat.root_code(output),
+        code=code,
+        name=code_name(code, compat.root_locals(output)),
         inputs=example_inputs,
         fake_mode=compat.fake_mode(),
         state=compat.ambient_state(),

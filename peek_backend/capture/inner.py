@@ -19,7 +19,9 @@ def check_inner(inner: str | Callable[..., Any] | None) -> None:
     if not isinstance(inner, str):
         return
     if inner == PEEK:
-        raise PeekError("inner='peek' would call itself", "peek hands the graph to the inner backend", "name another")
+        raise PeekError(
+            "inner='peek' would call itself", "peek hands the graph to the inner backend", "name another"
+        )
     if inner not in (known := backend_names()):
         raise unknown_name("inner backend", inner, known)
 

@@ -21,7 +21,24 @@ METADATA_OPS = frozenset(
     "as_strided_ requires_grad_ detach_ rename_ sparse_resize_ sparse_resize_and_clear_ data set_data".split()
 )
 # Written by name without the underscore: their first operand is changed in place.
-_WRITERS = frozenset(("setitem", "__setitem__", "copy_", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand", "ior", "ixor"))
+_WRITERS = frozenset(
+    (
+        "setitem",
+        "__setitem__",
+        "copy_",
+        "iadd",
+        "isub",
+        "imul",
+        "itruediv",
+        "ifloordiv",
+        "imod",
+        "ipow",
+        "imatmul",
+        "iand",
+        "ior",
+        "ixor",
+    )
+)
 
 
 def op_name(node: fx.Node) -> str:
@@ -44,7 +61,11 @@ def written_operand(node: fx.Node) -> Any:
     if isinstance(out, fx.Node):
         return out
     name = op_name(node)
-    in_place = (name.endswith("_") and not name.endswith("__")) or name in _WRITERS or node.kwargs.get("inplace") is True
+    in_place = (
+        (name.endswith("_") and not name.endswith("__"))
+        or name in _WRITERS
+        or node.kwargs.get("inplace") is True
+    )
     first = node.args[0] if node.args else None
     return first if (in_place or name in ("data", "set_data")) and isinstance(first, fx.Node) else None
 
@@ -80,7 +101,11 @@ class Writes:
                 yield id(value)
 
     def _born_with_grad(self, node: fx.Node) -> bool:
-        if node.op in ("placeholder", "get_attr") or "requires_grad" in node.kwargs or op_name(node) == "requires_grad_":
+        if (
+            node.op in ("placeholder", "get_attr")
+            or "requires_grad" in node.kwargs
+            or op_name(node) == "requires_grad_"
+        ):
             return True
         values = (self._value_of(n) for n in node.all_input_nodes)
         return any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
@@ -89,7 +114,9 @@ class Writes:
         """Whether the data of a tensor produced at ``position`` are written in place by a later node."""
         if not self._last_write or not isinstance(value, torch.Tensor):
             return False
-        return max(self._last_write.get(id(value), -1), self._last_write.get(_storage_key(value), -1)) > position
+        return (
+            max(self._last_write.get(id(value), -1), self._last_write.get(_storage_key(value), -1)) > position
+        )
 
 
 def _storage_key(value: torch.Tensor) -> int | None:

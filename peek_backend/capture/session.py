@@ -34,24 +34,31 @@ def observe(output: Any, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> G
     return record
 
 
-def _next_call(context: Any) -> int:
-    """How many graphs this compile has handed over before: DDP's splitter sends several under one compile id."""
+def _next_call(context: Any) -> tuple[int, int]:
+    """Which of this compile's attempts that reached a backend this is, and how many graphs that attempt handed over before.
+
+    Dynamo restarts its analysis (at every break) without calling the backend, so its own count would tell apart what is
+    the same; DDP's splitter sends several graphs under one compile id.
+    """
     if context is None:
-        return 0
-    key = getattr(context, "attempt", 0)
+        return 0, 0
     counts = _CALLS.setdefault(context, {})
-    counts[key] = counts.get(key, -1) + 1
-    return counts[key]
+    counts[context.attempt] = counts.get(context.attempt, -1) + 1
+    return list(counts).index(context.attempt), counts[context.attempt]
 
 
-def _read(output: Any, gm: fx.GraphModule, example_inputs: Sequence[Any], call: int) -> GraphRecord:
+def _read(
+    output: Any, gm: fx.GraphModule, example_inputs: Sequence[Any], place: tuple[int, int]
+) -> GraphRecord:
     try:
-        origin = compile_origin(output, example_inputs, call)
+        origin = compile_origin(output, example_inputs, *place)
         return read_graph(gm, origin)
     except Exception as error:  # nothing that goes wrong here may reach the user's compile
         why = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"[:300]
         key = compat.compile_id()
-        return GraphRecord(key, "dynamo", (), (), problems=(Problem(key or "graph", "the graph could not be read", why),))
+        return GraphRecord(
+            key, "dynamo", (), (), problems=(Problem(key or "graph", "the graph could not be read", why),)
+        )
 
 
 class Session:

@@ -145,7 +145,9 @@ class SourceReader:
             path = self._module_path(path)
             step = path[len(module) + 1 :] if module and path.startswith(module + ".") else path
             again = str(key).partition("@")[2]
-            call = ".".join(p for p in (call if step != path else "", f"{step}@{again}" if again else step) if p)
+            call = ".".join(
+                p for p in (call if step != path else "", f"{step}@{again}" if again else step) if p
+            )
             module = path
             self.modules.setdefault(path, _class_name(kind))
         return module, call if call != module else ""
@@ -190,3 +192,32 @@ def receiver_of(code: Any) -> str | None:
     prefix = getattr(code, "co_qualname", "").rpartition(".")[0]
     is_method = bool(prefix) and not prefix.endswith("<locals>")
     return first if first == "self" or is_method else None
+
+
+_RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
+
+
+def code_name(code: Any, local_values: dict[str, Any] | None = None) -> str:
+    """A code object's name as a person says it: ``MLP.forward``, ``f ▸ resume@107`` for what Dynamo continues after a break.
+
+    A decorator's wrapper around a method goes by the object it runs on: ``LlamaForCausalLM.forward``, not ``wrapper``.
+    """
+    if code is None:
+        return ""
+    qualified = getattr(code, "co_qualname", code.co_name)
+    prefix, _, local = qualified.rpartition("<locals>.")
+    resume = _RESUME.search(local)
+    if resume:
+        return f"{local[: resume.start()]}{resume[1]} ▸ resume@{resume[2]}"
+    receiver = (local_values or {}).get("self")
+    if prefix and code.co_varnames[:1] == ("self",) and receiver is not None:
+        return f"{type(receiver).__qualname__}.{_attribute_of(receiver, code) or local}"
+    return local
+
+
+def _attribute_of(receiver: Any, code: Any) -> str | None:
+    """The method of ``receiver`` that runs ``code``: ``forward`` for a decorated one, whatever the wrapper is called."""
+    candidates = ("forward", "__call__", code.co_name)
+    return next(
+        (n for n in candidates if getattr(getattr(type(receiver), n, None), "__code__", None) is code), None
+    )

@@ -167,11 +167,15 @@ class ValueReader:
         return TupleInfo(items, name, fields if len(fields) == len(items) else ())
 
     def _mapping(self, value: dict) -> TupleInfo:
-        return TupleInfo(tuple([self.read(v) for v in value.values()]), type(value).__name__, tuple(map(str, value)))
+        return TupleInfo(
+            tuple([self.read(v) for v in value.values()]), type(value).__name__, tuple(map(str, value))
+        )
 
 
 def _structseq_fields(kind: type) -> tuple[str, ...]:
-    return tuple([name for name, member in vars(kind).items() if isinstance(member, types.MemberDescriptorType)])
+    return tuple(
+        [name for name, member in vars(kind).items() if isinstance(member, types.MemberDescriptorType)]
+    )
 
 
 def _nested_shape(value: torch.Tensor) -> Any:

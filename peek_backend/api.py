@@ -1,0 +1,172 @@
+"""What the package offers in Python; ``peek_backend`` loads it when a name of it is first used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .errors import PeekError
+from .export import Drawing, Written, draw, kind_of, write
+from .model import SCHEMA_VERSION, CaptureRecord, Environment, GraphRecord
+
+if TYPE_CHECKING:
+    from .analysis.stats import Stats
+    from .capture.session import Session
+
+
+class Record(CaptureRecord, frozen=True, omit_defaults=True):
+    """A CaptureRecord with everything that can be made of it. The fields are those of CaptureRecord."""
+
+    @property
+    def stats(self) -> Stats:
+        """Counts, all derived: ``.graphs``, ``.nodes``, ``.breaks``, ``.recompiles``, …"""
+        from .analysis.stats import stats
+
+        return stats(self)
+
+    def graph(self, key: str | int = 0) -> GraphRecord:
+        """The graph with a key (``"0/0"``) or at a position. Raises PeekError naming those there are."""
+        keys = [g.key for g in self.graphs]
+        if isinstance(key, int) and -len(keys) <= key < len(keys):
+            return self.graphs[key]
+        if key in keys:
+            return self.graphs[keys.index(str(key))]
+        raise PeekError(f"no graph {key!r} in this capture", "", f"there are: {', '.join(keys) or 'none'}")
+
+    def table(
+        self,
+        format: str = "simple",
+        columns: Sequence[str] | str | None = None,
+        *,
+        width: int | None = None,
+        graph: str | None = None,
+    ) -> str:
+        """The tables of all graphs, or of one, as text; ``width`` cuts wide cells, None cuts nothing.
+
+        ``format`` is any of tabulate's, or ``tree``. Raises PeekError for an unknown format, column or graph.
+        """
+        from .options import resolve
+        from .render.text import render_text
+
+        given = {k: v for k, v in {"format": format, "columns": columns}.items() if v is not None}
+        options, _ = resolve(given, environ={})
+        return render_text(
+            self, format=options.format, columns=options.columns, width=width, all_rows=True, graph=graph
+        )
+
+    def dot(
+        self,
+        graph: str | int = 0,
+        *,
+        depth: int | None = None,
+        expand: Sequence[str] = (),
+        full: bool = False,
+    ) -> str:
+        """One graph as DOT text; ``depth``, ``expand`` and ``full`` choose how much of the module tree is unfolded."""
+        return draw(self.graph(graph), "dot", Drawing(depth, tuple(expand), full))[0].decode()
+
+    def render(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        depth: int | None = None,
+        expand: Sequence[str] = (),
+        full: bool = False,
+    ) -> Written:
+        """Draw to ``path`` (.svg, .png, .pdf, .dot); further graphs go beside it. Returns the paths and the renderer's notes."""
+        return write(self, os.fspath(path), drawing=Drawing(depth, tuple(expand), full))
+
+    def save(self, path: str | os.PathLike[str]) -> Written:
+        """Write to ``path``; the suffix picks the kind: .json, .txt, .md, .html, .dot, .svg, .png, .pdf."""
+        return write(self, os.fspath(path), kind=kind_of(os.fspath(path)))
+
+    def html(self, path: str | os.PathLike[str]) -> Written:
+        """Write the page: one offline file."""
+        return write(self, os.fspath(path), kind="html")
+
+    def to_json(self) -> bytes:
+        """The capture as JSON, as ``save`` writes it and ``load`` reads it."""
+        from .snapshot import jsonfile
+
+        return jsonfile.encode(self)
+
+
+def as_record(record: CaptureRecord) -> Record:
+    """``record`` with the methods of Record."""
+    return Record(**{name: getattr(record, name) for name in CaptureRecord.__struct_fields__})
+
+
+class session:  # noqa: N801 - used as a function: ``with peek_backend.session() as s``
+    """Collects every graph that the block compiles, whatever the backend, in all threads; prints nothing.
+
+    ``.record`` is what was captured so far, also after the block.
+    """
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+
+    def __enter__(self) -> session:
+        from .capture.session import Session
+
+        self._session = Session()
+        self._session.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        assert self._session is not None
+        self._session.__exit__(*exc)
+
+    @property
+    def record(self) -> Record:
+        if self._session is None:
+            return Record(SCHEMA_VERSION, Environment(), ())
+        return as_record(self._session.record)
+
+
+def inspect(
+    fn: Callable[..., Any],
+    *args: Any,
+    dynamic: bool | None = None,
+    fullgraph: bool = False,
+    inner: str | Callable[..., Any] | None = None,
+    **kwargs: Any,
+) -> Record:
+    """Compile ``fn`` afresh, call it once with the arguments, and return what was captured.
+
+    Leaves no trace: compiled variants, dynamism, buffers, inputs, ``.grad`` and RNG are as before, for ``fn`` and all it calls.
+    ``inner`` runs the graphs (default: as captured). The call's own exception passes through, with ``.peek_record``
+    holding what was captured until then. Raises PeekError for an unknown ``inner``.
+    """
+    from .capture.inspection import inspect_call
+
+    try:
+        return as_record(inspect_call(fn, args, kwargs, dynamic=dynamic, fullgraph=fullgraph, inner=inner))
+    except Exception as error:
+        if (partial := getattr(error, "peek_record", None)) is not None:
+            error.peek_record = as_record(partial)  # type: ignore[attr-defined]
+        raise
+
+
+def record(graph: Any) -> Record:
+    """The record of a graph that exists already: a GraphModule (symbolic_trace, make_fx) or an ExportedProgram.
+
+    Values come from ``example_value``, ``val`` or ``tensor_meta``, whichever a node has. Raises PeekError for another type.
+    """
+    from .capture.exported import record_existing
+
+    return as_record(record_existing(graph))
+
+
+def load(path: str | os.PathLike[str]) -> Record:
+    """A saved capture: JSON, a journal of ``peek run``, or a ``.pt2`` file. Raises PeekError for what is none of these."""
+    if os.fspath(path).endswith(".pt2"):
+        from .capture.exported import record_exported
+
+        return as_record(record_exported(os.fspath(path)))
+    from . import snapshot
+
+    return as_record(snapshot.read(path))
+
+
+__all__ = ["Record", "as_record", "inspect", "load", "record", "session"]

@@ -1,0 +1,71 @@
+"""The entry point: ``torch.compile(f, backend="peek")``. Joins capture and render.
+
+torch loads this module when the name is first used. It must not be registered with ``@register_backend`` as well: the
+entry point already does that, and torch refuses a second registration.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .errors import PeekError
+from .options import Options, resolve, wants_color
+from .report import Report
+
+_REPORT = Report()
+
+
+def peek(
+    gm: Any, example_inputs: Sequence[Any], *, options: dict[str, Any] | None = None, mode: str | None = None
+) -> Callable[..., Any]:
+    """A Dynamo backend: shows the graph, then returns what the inner backend makes of it.
+
+    ``options`` as in ``peek_backend.options``; ``mode`` goes to the inner backend. Raises PeekError for an unknown option or value
+    before the inner backend is called, and with ``strict`` for what could not be read; the inner backend's own exceptions
+    pass unchanged. Without ``inner`` the result is ``gm.forward``.
+    """
+    from .capture.inner import (
+        check_inner,
+        hand_on,
+    )  # torch is loaded by now; the module itself must not need it
+
+    settings, problems = resolve(options or {})
+    check_inner(settings.inner)
+    _look(gm, example_inputs, settings, problems)
+    return hand_on(gm, example_inputs, settings.inner, mode=mode)
+
+
+peek.reset = _REPORT.reset  # type: ignore[attr-defined]  # torch._dynamo.reset() calls it
+
+
+def _look(gm: Any, example_inputs: Sequence[Any], settings: Options, problems: Sequence[Any]) -> None:
+    """Reads and shows the graph. With ``strict`` a failure raises; otherwise it is told and the program runs on."""
+    from .capture.compat import current_output_graph
+    from .capture.session import observe
+
+    try:
+        graph = observe(current_output_graph(), gm, example_inputs)
+        _REPORT.show(graph, settings, problems)
+    except Exception as error:
+        if settings.strict:
+            raise
+        _tell(f"peek: the graph could not be shown: {type(error).__name__}: {error}", settings)
+        return
+    if settings.strict and graph.problems:
+        first = graph.problems[0]
+        raise PeekError(
+            f"{graph.key}: {first.where} {first.what}", first.why, "drop strict=True to run on with a note"
+        )
+
+
+def _tell(text: str, settings: Options) -> None:
+    stream = settings.file if settings.file is not None else sys.stderr
+    try:
+        stream.write(text + "\n")
+    except Exception:  # a closed stream must not end the user's program
+        return
+
+
+__all__ = ["peek", "wants_color"]

@@ -1,0 +1,150 @@
+"""A record as a file of any kind: what ``save=``, ``record.save``, ``record.render`` and ``peek show -o`` share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from .errors import PeekError, unknown_name
+from .model import CaptureRecord, GraphRecord, Problem
+
+PER_GRAPH = ("dot", "svg", "png", "pdf")
+"""Kinds that hold one graph a file."""
+
+WHOLE = ("json", "txt", "md", "html")
+"""Kinds that hold the whole capture."""
+
+
+class Drawing(NamedTuple):
+    """How much of a graph a diagram unfolds; see ``render.dot.dot``."""
+
+    depth: int | None = None
+    expand: tuple[str, ...] = ()
+    full: bool = False
+
+
+class Written(NamedTuple):
+    """Files that were written, and what the renderer had to leave out or fold."""
+
+    paths: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+
+
+def kind_of(path: str | Path) -> str:
+    """The kind that a path's suffix names. Raises PeekError for an unknown one."""
+    suffix = Path(path).suffix.lower().lstrip(".")
+    kind = "dot" if suffix == "gv" else suffix
+    if kind not in PER_GRAPH + WHOLE:
+        raise unknown_name("file suffix", f".{suffix}", [f".{k}" for k in (*PER_GRAPH, "gv", *WHOLE)])
+    return kind
+
+
+def write(
+    record: CaptureRecord, path: str | Path, *, kind: str | None = None, drawing: Drawing = Drawing()
+) -> Written:
+    """Write ``record`` to ``path`` by atomic replace; the suffix picks the kind.
+
+    A kind that holds one graph a file writes the first graph to ``path`` and the others beside it, with their key in
+    the name (``model-1_0.svg``). Raises PeekError when nothing was captured, or a file cannot be written or drawn.
+    """
+    path = Path(path)
+    kind = kind or kind_of(path)
+    if kind in WHOLE:
+        return _write_whole(record, path, kind)
+    if not record.graphs:
+        raise PeekError(
+            f"{path} was not written: the capture holds no graph",
+            "nothing was captured",
+            "call the compiled function inside the session",
+        )
+    notes: list[str] = []
+    paths = graph_paths(record.graphs, path)
+    for graph, target in zip(record.graphs, paths, strict=True):
+        notes.extend(write_graph(graph, target, kind, drawing))
+    return Written(tuple(paths), tuple(notes))
+
+
+def write_graph(graph: GraphRecord, path: Path, kind: str, drawing: Drawing = Drawing()) -> Sequence[str]:
+    """Draw one graph to ``path``; returns the renderer's notes."""
+    from .snapshot.atomic import write_bytes
+
+    data, notes = draw(graph, kind, drawing)
+    write_bytes(path, data)
+    return notes
+
+
+def draw(graph: GraphRecord, kind: str, drawing: Drawing = Drawing()) -> tuple[bytes, Sequence[str]]:
+    """One graph as DOT text or an image, with the renderer's notes."""
+    from .render.dot import dot_with_notes
+
+    text, notes = dot_with_notes(graph, depth=drawing.depth, expand=drawing.expand, full=drawing.full)
+    if kind == "dot":
+        return text.encode(), notes
+    from .render.image import render_image
+
+    return render_image(text, kind), notes
+
+
+def whole_text(record: CaptureRecord, kind: str) -> str:
+    """The whole capture as text of a kind of ``WHOLE`` other than json."""
+    renderers: dict[str, Callable[[CaptureRecord], str]] = {"txt": _txt, "md": _markdown, "html": _page}
+    return renderers[kind](record)
+
+
+def _write_whole(record: CaptureRecord, path: Path, kind: str) -> Written:
+    from .snapshot import jsonfile
+    from .snapshot.atomic import write_text
+
+    if kind == "json":
+        jsonfile.write(path, record)
+    else:
+        write_text(path, whole_text(record, kind))
+    return Written((path,))
+
+
+def _txt(record: CaptureRecord) -> str:
+    from .render.text import render_text
+
+    return render_text(record, all_rows=True)
+
+
+def _markdown(record: CaptureRecord) -> str:
+    from .render.markdown import markdown
+
+    return markdown(record)
+
+
+def _page(record: CaptureRecord) -> str:
+    from .render.html import page
+
+    return page(record)
+
+
+def graph_paths(graphs: Sequence[GraphRecord], path: Path) -> list[Path]:
+    """One path a graph: ``path`` itself for the first, then ``stem-KEY.suffix``."""
+    others = [
+        path.with_name(f"{path.stem}-{unique_name(graphs[: i + 1])}{path.suffix}")
+        for i in range(1, len(graphs))
+    ]
+    return [path, *others]
+
+
+def unique_name(graphs: Sequence[GraphRecord]) -> str:
+    """A file name for the last of ``graphs``: its key, with a running number when an earlier one has the same."""
+    name = file_name(graphs[-1])
+    before = sum(file_name(g) == name for g in graphs[:-1])
+    return f"{name}-{before + 1}" if before else name
+
+
+def file_name(graph: GraphRecord) -> str:
+    """A graph's key as part of a file name: ``0_0``, ``0_0-backward``."""
+    return re.sub(r"[^\w.!-]+", "-", graph.key.replace("/", "_"))
+
+
+def as_problem(where: str, error: Exception) -> Problem:
+    """What went wrong while writing or showing, as a record."""
+    if isinstance(error, PeekError):
+        return Problem(where, error.problem, error.why, error.fix)
+    return Problem(where, f"{type(error).__name__}: {error}"[:500])

@@ -1,0 +1,138 @@
+"""What the backend prints and saves for each graph: the only part of the backend that touches streams and files."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .errors import PeekError
+from .export import PER_GRAPH, as_problem, graph_paths, unique_name, write, write_graph
+from .model import SCHEMA_VERSION, CaptureRecord, GraphRecord, Problem
+from .options import Options, SaveTarget, wants_color
+
+
+class Report:
+    """Shows graphs as they come; remembers, for each path that ``save`` names, what it has written there.
+
+    ``reset`` forgets that, as ``torch._dynamo.reset()`` makes compile ids start again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._saved: dict[Path, list[GraphRecord]] = {}
+        self._told: set[Problem] = set()
+
+    def reset(self) -> None:
+        with self._lock:
+            self._saved.clear()
+            self._told.clear()
+
+    def show(self, graph: GraphRecord, options: Options, problems: Sequence[Problem] = ()) -> None:
+        """Print the graph and save it. A file that cannot be written is a Problem that is told; ``strict`` raises it."""
+        problems = list(problems)
+        with self._lock:
+            if not options.quiet:
+                self._print(graph, options)
+            if options.save is not None:
+                problems.extend(self._save(graph, options.save, strict=options.strict))
+            self._tell(problems, options)
+
+    def _print(self, graph: GraphRecord, options: Options) -> None:
+        from .render.text import graph_text
+
+        stream = _stream(options)
+        width = terminal_width(stream)
+        text = graph_text(
+            graph,
+            format=options.format,
+            columns=options.columns,
+            width=width,
+            color=wants_color(options.color, stream),
+            all_rows=width is None,
+        )
+        _write(stream, text + "\n")
+
+    def _tell(self, problems: Sequence[Problem], options: Options) -> None:
+        """Each problem once, ``quiet`` or not: what was asked for and did not happen must not go unsaid."""
+        new = [p for p in problems if p not in self._told]
+        self._told.update(new)
+        for problem in new:
+            _write(_stream(options), problem_text(problem) + "\n")
+
+    def _save(self, graph: GraphRecord, target: SaveTarget, *, strict: bool) -> list[Problem]:
+        graphs = self._saved.setdefault(target.path.absolute(), [])
+        graphs.append(graph)
+        try:
+            notes = (
+                self._save_folder(graphs, target.path)
+                if target.kind == "folder"
+                else self._save_file(graphs, target)
+            )
+        except Exception as error:
+            if strict:
+                raise
+            return [as_problem(str(target.path), error)]
+        return [Problem(str(target.path), note) for note in notes]
+
+    def _save_file(self, graphs: list[GraphRecord], target: SaveTarget) -> Sequence[str]:
+        if target.kind not in PER_GRAPH:
+            return write(_capture(graphs), target.path, kind=target.kind).notes
+        return write_graph(graphs[-1], graph_paths(graphs, target.path)[-1], target.kind)
+
+    def _save_folder(self, graphs: list[GraphRecord], folder: Path) -> Sequence[str]:
+        """The capture so far, and of the new graph its table and its diagram (its DOT where nothing can draw it)."""
+        picture = folder / f"{unique_name(graphs)}.svg"
+        write(_capture(graphs), folder / f"capture{_rank_suffix(graphs[-1])}.json")
+        write(_capture(graphs[-1:]), picture.with_suffix(".txt"))
+        try:
+            return write_graph(graphs[-1], picture, "svg")
+        except PeekError as error:
+            write_graph(graphs[-1], picture.with_suffix(".dot"), "dot")
+            return [f"wrote DOT instead of SVG: {error.problem}" + (f" ({error.fix})" if error.fix else "")]
+
+
+def _capture(graphs: Sequence[GraphRecord]) -> CaptureRecord:
+    from .capture.environment import read_environment
+
+    return CaptureRecord(SCHEMA_VERSION, read_environment(), tuple(graphs))
+
+
+def _rank_suffix(graph: GraphRecord) -> str:
+    return f".rank{graph.rank}" if graph.rank is not None else ""
+
+
+def _stream(options: Options) -> Any:
+    return options.file if options.file is not None else sys.stderr
+
+
+def _write(stream: Any, text: str) -> None:
+    """Write whole; a stream that cannot take a character gets an escape for it, a closed one nothing."""
+    if stream is None:
+        return
+    try:
+        stream.write(text)
+    except UnicodeEncodeError as error:
+        stream.write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
+    stream.flush() if hasattr(stream, "flush") else None
+
+
+def terminal_width(stream: Any) -> int | None:
+    """Columns of the terminal behind ``stream``; None for a file or a pipe, where nothing is cut."""
+    isatty = getattr(stream, "isatty", None)
+    if not (callable(isatty) and isatty()):
+        return None
+    return shutil.get_terminal_size().columns
+
+
+def problem_text(problem: Problem) -> str:
+    """A problem as one line a part."""
+    lines = [f"peek: {problem.where}: {problem.what}"]
+    if problem.why:
+        lines.append(f"  why: {problem.why}")
+    if problem.fix:
+        lines.append(f"  fix: {problem.fix}")
+    return "\n".join(lines)
