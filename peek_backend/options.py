@@ -43,11 +43,13 @@ DEFAULT_COLUMNS = COLUMNS[:8]
 
 SAVE_KINDS = {
     ".dot": "dot", ".gv": "dot", ".svg": "svg", ".png": "png", ".pdf": "pdf",
-    ".json": "json", ".txt": "txt", ".md": "md",
+    ".json": "json", ".txt": "txt", ".md": "md", ".html": "html",
 }  # fmt: skip
 """What ``save`` writes, by the file's suffix."""
 
 COLORS = ("auto", "always", "never")
+
+_MANY = 20  # a longer list is shown only where no name in it is close
 
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
@@ -109,8 +111,9 @@ def _one_of(kind: str, known: tuple[str, ...]) -> Callable[[Any], str]:
 def _unknown(kind: str, value: Any, known: tuple[str, ...]) -> BadValue:
     """The BadValue for something that is none of ``known``, with the nearest of them."""
     close = nearest(value.strip(), known) if isinstance(value, str) else None
-    hint = f"did you mean {close!r}? " if close else ""
-    return BadValue(f"{value!r} is no {kind}", f"{hint}known: {', '.join(known)}")
+    listed = "" if close and len(known) > _MANY else f"known: {', '.join(known)}"
+    hint = f"did you mean {close!r}?" if close else ""
+    return BadValue(f"{value!r} is no {kind}", f"{hint} {listed}".strip())
 
 
 def _boolean(value: Any) -> bool:
@@ -246,10 +249,10 @@ def _from_variables(environ: Mapping[str, str]) -> tuple[dict[str, Any], list[Pr
 
 def _unknown_variable(variable: str) -> Problem:
     known = [variable_of(o.name) for o in OPTIONS.values() if o.variable]
-    close = nearest(variable, known)
+    close = nearest(variable[len(PREFIX) :], [v[len(PREFIX) :] for v in known])
     if variable == variable_of("file"):
         return Problem(variable, "ignored: a variable cannot name a stream", "", "pass file= from Python")
-    fix = f"did you mean {close}? " if close else ""
+    fix = f"did you mean {PREFIX}{close}? " if close else ""
     return Problem(variable, "ignored: no option has this name", "", f"{fix}known: {', '.join(known)}")
 
 

@@ -1,0 +1,7 @@
+"""``python -m peek_backend`` is ``peek``."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

@@ -1,0 +1,234 @@
+"""What every verb shares: which format, how wide, in what colour, and writing it to stdout or a file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from ..errors import PeekError, nearest, unknown_name
+from ..model import CaptureRecord
+from ..options import FORMATS, SAVE_KINDS, Options, resolve, wants_color
+from ..snapshot.atomic import write_bytes
+
+PICTURES = ("dot", "svg", "png", "pdf")
+DOCUMENTS = ("json", "md", "page")
+ALL_FORMATS = (*FORMATS, *DOCUMENTS, *PICTURES)
+"""What ``--format`` takes: ``html`` is tabulate's table, ``page`` the page that ``-o x.html`` writes."""
+
+SUFFIXES = {**SAVE_KINDS, ".html": "page", ".tsv": "tsv", ".tex": "latex", ".rst": "rst"}
+"""The format that an output file's suffix asks for; .txt leaves it to the options."""
+
+
+@dataclass(frozen=True)
+class View:
+    """How a capture is to be shown. ``width`` is in columns; None cuts nothing."""
+
+    format: str
+    options: Options
+    width: int | None
+    color: bool
+    all_rows: bool
+    graphs: tuple[str, ...] = ()
+    depth: int | None = None
+    expand: tuple[str, ...] = ()
+    full: bool = False
+
+
+def display_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of every verb that shows a capture."""
+    for add in reversed(
+        [
+            click.option(
+                "--format",
+                metavar="NAME",
+                help="A tabulate format, tree, md, json, page, dot, svg, png or pdf.",
+            ),
+            click.option("--columns", metavar="A,B,…", help="Columns of the table, in order."),
+            click.option(
+                "--graph", "graphs", multiple=True, metavar="KEY", help="Only this graph (0/0, 1/0 joint)."
+            ),
+            click.option(
+                "--all/--fold", "all_rows", default=None, help="Every row, or long graphs folded by module."
+            ),
+            click.option("--depth", type=click.IntRange(min=0), help="Pictures: levels of modules to open."),
+            click.option(
+                "--expand", multiple=True, metavar="GLOB", help="Pictures: modules to open (layers.0*)."
+            ),
+            click.option("--full", is_flag=True, help="Pictures: open everything."),
+            click.option("--color", metavar="WHEN", help="auto, always or never."),
+            click.option("-o", "--output", metavar="FILE", help="Write there; the suffix picks the format."),
+        ]
+    ):
+        command = add(command)
+    return command
+
+
+def view_of(output: str | None, **given: Any) -> View:
+    """The View that the command line asks for; PeekError for what it cannot mean."""
+    format_ = _format(given.pop("format"), output)
+    table = format_ if format_ in FORMATS else None
+    options = _options(format=table, columns=given.pop("columns"), color=given.pop("color"))
+    terminal = output is None and sys.stdout.isatty()
+    all_rows = given.pop("all_rows")
+    return View(
+        format=format_ or options.format,
+        options=options,
+        width=None if output else _width(terminal),
+        color=output is None and wants_color(options.color, sys.stdout),
+        all_rows=not terminal if all_rows is None else all_rows,
+        **given,
+    )
+
+
+def _options(**given: Any) -> Options:
+    """The options in force; a variable that was not understood is told on stderr."""
+    options, problems = resolve(given)
+    for problem in problems:
+        click.echo(f"peek: {problem.where} {problem.what}; {problem.fix or problem.why}", err=True)
+    return options
+
+
+def _format(name: str | None, output: str | None) -> str | None:
+    """The format by ``--format``, else by the suffix of the output file; None leaves it to the options."""
+    if name is not None:
+        if name.lower() not in ALL_FORMATS:
+            raise unknown_name("format", name, ALL_FORMATS)
+        return name.lower()
+    if output is None:
+        return None
+    suffix = Path(output).suffix.lower()
+    if suffix == ".txt" or (not suffix and _is_special(output)):
+        return None
+    if suffix not in SUFFIXES:
+        close = nearest(suffix, SUFFIXES)
+        hint = f"did you mean {close}? " if close else ""
+        why = f"the suffix {suffix!r} names no format" if suffix else "it has no suffix"
+        raise PeekError(
+            f"cannot tell what to write to {output!r}",
+            why,
+            f"{hint}end it in one of {' '.join(SUFFIXES)}, or add --format",
+        )
+    return SUFFIXES[suffix]
+
+
+def _is_special(path: str) -> bool:
+    """Whether ``path`` is a device or pipe, such as /dev/stdout, where a suffix says nothing."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def _width(terminal: bool) -> int | None:
+    """Columns to fit in: the terminal's, or COLUMNS where it is set; else None, a pipe gets whole cells."""
+    columns = os.environ.get("COLUMNS", "")
+    if terminal or (columns.isdecimal() and int(columns)):
+        return shutil.get_terminal_size().columns
+    return None
+
+
+def select(record: CaptureRecord, keys: tuple[str, ...]) -> CaptureRecord:
+    """The record with only the graphs named by ``keys``, in the record's order; all of them without keys."""
+    known = {graph.key: graph for graph in record.graphs}
+    for key in keys:
+        if key not in known:
+            if not known:
+                raise PeekError(f"no graph {key!r}", "the capture holds no graph", "")
+            raise unknown_name("graph", key, known)
+    graphs = tuple(g for g in record.graphs if not keys or g.key in keys)
+    return msgspec.structs.replace(record, graphs=graphs)
+
+
+def show_record(record: CaptureRecord, view: View, output: str | None) -> None:
+    """Write the capture, in the format of ``view``, to the file ``output`` or to stdout."""
+    record = select(record, view.graphs)
+    if view.format in PICTURES:
+        _show_pictures(record, view, output)
+        return
+    text = document(record, view)
+    if output is None:
+        write_stdout(text)
+    else:
+        write_bytes(output, text.encode("utf-8", "backslashreplace"))
+
+
+def document(record: CaptureRecord, view: View) -> str:
+    """The whole capture as one text, with a newline at its end."""
+    if view.format == "json":
+        from ..snapshot.jsonfile import encode
+
+        return encode(record).decode()
+    if view.format in DOCUMENTS:
+        from ..export import whole_text
+
+        return _with_newline(whole_text(record, "html" if view.format == "page" else view.format))
+    return _with_newline(_table(record, view))
+
+
+def _table(record: CaptureRecord, view: View) -> str:
+    from ..render.text import render_text
+
+    return render_text(
+        record,
+        format=view.format,
+        columns=view.options.columns,
+        width=view.width,
+        color=view.color,
+        all_rows=view.all_rows,
+    )
+
+
+def _show_pictures(record: CaptureRecord, view: View, output: str | None) -> None:
+    """One picture a graph: files beside each other, or on stdout DOT texts in a row, or a single image."""
+    from ..export import Drawing, draw, write
+
+    drawing = Drawing(view.depth, view.expand, view.full)
+    if output is not None:
+        written = write(record, output, kind=view.format, drawing=drawing)
+        _tell(written.notes)
+        if len(written.paths) > 1:
+            _tell([f"wrote {len(written.paths)} files: {', '.join(map(str, written.paths))}"])
+        return
+    if view.format != "dot":
+        _check_one_image(record)
+    for graph in record.graphs:
+        data, notes = draw(graph, view.format, drawing)
+        _tell(notes)
+        write_stdout(data.decode()) if view.format == "dot" else _write_binary(data)
+
+
+def _check_one_image(record: CaptureRecord) -> None:
+    if sys.stdout.isatty():
+        raise PeekError("an image is no text for a terminal", "", "add -o graph.png, or pipe it on")
+    if len(record.graphs) != 1:
+        keys = ", ".join(g.key for g in record.graphs)
+        why = f"the capture holds {len(record.graphs)}: {keys}" if keys else "the capture holds none"
+        raise PeekError(
+            "stdout takes the image of one graph", why, "pick one with --graph KEY, or add -o graph.png"
+        )
+
+
+def _tell(notes: Iterable[str]) -> None:
+    for note in notes:
+        click.echo(f"peek: {note}", err=True)
+
+
+def _with_newline(text: str) -> str:
+    return text if text.endswith("\n") or not text else text + "\n"
+
+
+def _write_binary(data: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def write_stdout(text: str) -> None:
+    """Print text as it is; a character that the terminal's encoding lacks is written as its escape."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
