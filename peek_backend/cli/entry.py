@@ -79,7 +79,7 @@ def _dispatch(args: list[str]) -> int | Callable[[], int]:
 
 
 def _reporting(action: Callable[[], T]) -> T | int:
-    """What ``action`` returns; a mistake of the user or a refusal of the system becomes a message and a code."""
+    """What ``action`` returns; a user's mistake or a refusal of the system becomes a message and a code."""
     try:
         return action()
     except PeekError as error:

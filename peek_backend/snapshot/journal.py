@@ -216,9 +216,9 @@ class _Reader:
         except msgspec.ValidationError as error:
             raise bad_value(where, error) from None
         except (msgspec.DecodeError, RecursionError) as error:
-            if last:
+            if last and number > 1:
                 return False
-            raise malformed(text, where, error) from None
+            raise malformed(text, self.where, error, number) from None
         return True
 
     def _add(self, line: Line, where: str) -> None:

@@ -114,30 +114,28 @@ def plain_text(data: bytes, where: str) -> bytes:
     return data
 
 
-def position(data: bytes, offset: int) -> str:
-    """``line 3, column 14`` of a byte; both count from 1, columns in bytes."""
+def position(data: bytes, offset: int, first: int = 1) -> str:
+    """``line 3, column 14`` of a byte; columns count bytes from 1, lines from ``first``."""
     newline = data.rfind(b"\n", 0, offset)
-    line = data.count(b"\n", 0, offset) + 1
+    line = data.count(b"\n", 0, offset) + first
     return f"line {line}, column {offset - newline}"
 
 
-def malformed(data: bytes, where: str, error: Exception) -> PeekError:
-    """The error for text that is no JSON, told apart from JSON that stops in the middle."""
+def malformed(data: bytes, where: str, error: Exception, first: int = 1) -> PeekError:
+    """The error for text that is no JSON, told apart from JSON that stops; its lines count from ``first``."""
     marker = re.search(rb"^(<<<<<<<|>>>>>>>) ", data, re.MULTILINE)
     if marker:
-        spot = position(data, marker.start())
+        spot = position(data, marker.start(), first)
         return PeekError(
             f"{where}: a merge conflict marker at {spot}", "git left a conflict", "capture again"
         )
     text = str(error)
     if "truncated" in text:
-        spot = position(data, len(data.rstrip()))
+        spot = position(data, len(data.rstrip()), first)
         why = "the program that wrote it was stopped, or the copy is not complete"
-        return PeekError(
-            f"{where}: the JSON is cut short at {spot}", why, "capture again, or copy the whole file"
-        )
+        return PeekError(f"{where}: the JSON is cut short at {spot}", why, "capture or copy it again")
     at = re.search(r"\(byte (\d+)\)", text)
-    spot = position(data, int(at[1])) if at else "line 1"
+    spot = position(data, int(at[1]) if at else 0, first)
     why = "it is nested too deep" if isinstance(error, RecursionError) else text.partition("(byte")[0].strip()
     return PeekError(f"{where}: not JSON at {spot}", why, "name a file that peek wrote, or capture again")
 
@@ -159,9 +157,11 @@ def _invalid(data: bytes, where: str, error: msgspec.ValidationError) -> PeekErr
         check_version(_head_decoder.decode(data).schema_version, where)
     except PeekError as newer:
         return newer
-    except msgspec.DecodeError:
+    except msgspec.ValidationError:
         why = "its root has no whole-number schema_version"
         return PeekError(f"{where}: JSON, but not a capture of peek", why, "name a file that peek wrote")
+    except msgspec.DecodeError as syntax:
+        return malformed(data, where, syntax)
     return bad_value(where, error)
 
 
