@@ -129,13 +129,14 @@ def malformed(data: bytes, where: str, error: Exception, first: int = 1) -> Peek
         return PeekError(
             f"{where}: a merge conflict marker at {spot}", "git left a conflict", "capture again"
         )
-    text = str(error)
-    if "truncated" in text:
-        spot = position(data, len(data.rstrip()), first)
+    text, length = str(error), len(data.rstrip())
+    at = re.search(r"\(byte (\d+)\)", text)
+    offset = int(at[1]) if at else 0
+    if "truncated" in text or offset >= length:
+        spot = position(data, length, first)
         why = "the program that wrote it was stopped, or the copy is not complete"
         return PeekError(f"{where}: the JSON is cut short at {spot}", why, "capture or copy it again")
-    at = re.search(r"\(byte (\d+)\)", text)
-    spot = position(data, int(at[1]) if at else 0, first)
+    spot = position(data, offset, first)
     why = "it is nested too deep" if isinstance(error, RecursionError) else text.partition("(byte")[0].strip()
     return PeekError(f"{where}: not JSON at {spot}", why, "name a file that peek wrote, or capture again")
 
