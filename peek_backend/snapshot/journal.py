@@ -193,8 +193,8 @@ def decode(data: bytes, where: str) -> CaptureRecord:
 
 def plain_text_until_cut(data: bytes, where: str) -> bytes:
     """``plain_text``, but a last line may end in the middle of a character."""
-    whole = data.rfind(b"\n") + 1
-    return plain_text(data[:whole] or data, where) + data[whole:]
+    whole = data.rfind(b"\n") + 1 or len(data)
+    return plain_text(data[:whole], where) + data[whole:]
 
 
 class _Reader:
