@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -137,3 +139,60 @@ def world_size() -> int | None:
     return (
         distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else None
     )
+
+
+def compile_apart(fn: Any, **kwargs: Any) -> Any:
+    """``torch.compile`` with cache entries of its own, so that they neither count against the user's recompile limit nor evict his.
+
+    ``isolate_recompiles`` exists from 2.12 on; before, entries share one list and are invalidated after use.
+    """
+    if "isolate_recompiles" in inspect.signature(torch.compile).parameters:
+        kwargs["isolate_recompiles"] = True
+    return torch.compile(fn, **kwargs)
+
+
+def cache_entries(code: types.CodeType) -> list[Any]:
+    """Every cache entry of a code object, those of all regions included."""
+    return list(torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code))
+
+
+def entry_is_for(entry: Any, backend: Any) -> bool:
+    """Whether a cache entry was compiled for ``backend``. Dynamo keeps the wrapper that ``torch.compile`` put around it."""
+    kept = getattr(entry, "backend", None)
+    return kept is backend or getattr(kept, "compiler_fn", None) is backend
+
+
+def drop_globals(code: types.CodeType | None) -> None:
+    """Remove the globals (``__compiled_fn_…``) that Dynamo installed for the code it generated.
+
+    torch does so when that code dies, which it never does for a frame that broke (seen on 2.13, also after ``reset()``).
+    """
+    manager = torch._dynamo.utils.CleanupManager.instance
+    if code is not None and id(code) in manager.values:
+        manager._remove_id(id(code))
+
+
+def default_strategy(code: types.CodeType) -> None:
+    """Let Dynamo convert a code object again, after it was marked as skipped or run-only."""
+    action = torch._C._dynamo.eval_frame._FrameAction.DEFAULT  # the strategy's own default is to skip
+    strategy = torch._C._dynamo.eval_frame._FrameExecStrategy(action, action)
+    torch._dynamo.eval_frame.set_code_exec_strategy(code, strategy)
+
+
+def has_precompiled(code: types.CodeType) -> bool:
+    """Whether code from a precompiled package is loaded for a code object."""
+    return bool(torch._C._dynamo.eval_frame._debug_get_precompile_entries(code))
+
+
+def initialised_cuda_devices() -> list[int]:
+    """CUDA devices whose generators may have been used; none where CUDA was never started, which asking would do."""
+    return list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+
+
+def set_version(tensor: torch.Tensor, version: int) -> None:
+    """Set how often a tensor counts as written, so that autograd's check of saved tensors holds as before.
+
+    Takes sequences from 2.7 on. Inference tensors have no version.
+    """
+    if not tensor.is_inference():
+        torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))

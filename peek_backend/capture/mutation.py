@@ -20,7 +20,7 @@ METADATA_OPS = frozenset(
     "transpose_ t_ unsqueeze_ squeeze_ swapaxes_ swapdims_ moveaxis_ resize_ resize_as_ resize_as_sparse_ set_ "
     "as_strided_ requires_grad_ detach_ rename_ sparse_resize_ sparse_resize_and_clear_ data set_data".split()
 )
-# Written by name without the underscore: their first operand is changed in place.
+# Names without the underscore that write their first operand.
 _WRITERS = frozenset(
     (
         "setitem",
@@ -53,21 +53,47 @@ def op_name(node: fx.Node) -> str:
     return name
 
 
-def written_operand(node: fx.Node) -> Any:
-    """The node whose tensor ``node`` writes in place, or None. ``out=`` counts; dunder names and ``_foreach`` do not."""
+def written_operands(node: fx.Node) -> list[fx.Node]:
+    """The nodes whose tensors ``node`` writes in place.
+
+    An ATen op's schema says so; a method or function says so by its trailing underscore, ``out=``, ``inplace=True``, or is in a
+    table here. Dunder names and what a custom function does inside are not known.
+    """
     if node.op not in ("call_function", "call_method"):
-        return None
+        return []
+    if isinstance(node.target, torch._ops.OpOverload):
+        return _written_by_schema(node, node.target._schema)
     out = node.kwargs.get("out")
-    if isinstance(out, fx.Node):
-        return out
+    written = [out] if isinstance(out, fx.Node) else list(out) if isinstance(out, (tuple, list)) else []
     name = op_name(node)
-    in_place = (
+    if name in ("batch_norm", "instance_norm"):
+        written += _running_statistics(node, name)
+    elif (
         (name.endswith("_") and not name.endswith("__"))
         or name in _WRITERS
         or node.kwargs.get("inplace") is True
-    )
-    first = node.args[0] if node.args else None
-    return first if (in_place or name in ("data", "set_data")) and isinstance(first, fx.Node) else None
+    ):
+        written += node.args[:1]
+    return [n for n in written if isinstance(n, fx.Node)]
+
+
+def _written_by_schema(node: fx.Node, schema: Any) -> list[fx.Node]:
+    written: list[Any] = []
+    for i, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
+            written += value if isinstance(value, (tuple, list)) else [value]
+    return [n for n in written if isinstance(n, fx.Node)]
+
+
+def _running_statistics(node: fx.Node, name: str) -> list[Any]:
+    """The running mean and variance that ``F.batch_norm`` and ``F.instance_norm`` write while they use the batch's own."""
+    flag = "training" if name == "batch_norm" else "use_input_stats"
+    training = node.kwargs.get(flag, node.args[5] if len(node.args) > 5 else name == "instance_norm")
+    if training is False:
+        return []
+    by_position = dict(zip(("running_mean", "running_var"), node.args[1:3], strict=False))
+    return [node.kwargs.get(k, by_position.get(k)) for k in ("running_mean", "running_var")]
 
 
 class Writes:
@@ -78,18 +104,20 @@ class Writes:
         self._last_write: dict[int, int] = {}
         changed: set[int] = set()
         for position, node in enumerate(nodes):
-            operand = written_operand(node)
-            value = value_of(operand) if operand is not None else None
-            if not isinstance(value, torch.Tensor):
-                continue
-            self._last_write[id(value)] = position
-            storage = _storage_key(value)
-            if storage is not None:
-                self._last_write[storage] = position
-            if op_name(node) in METADATA_OPS:
-                changed.add(id(value))
+            for operand in written_operands(node):
+                value = value_of(operand)
+                if isinstance(value, torch.Tensor):
+                    self._note(value, position)
+                    if op_name(node) in METADATA_OPS:
+                        changed.add(id(value))
         changed.update(self._gained_grad(nodes))
         self.stale = [n for n in nodes if changed and id(value_of(n)) in changed]
+
+    def _note(self, value: torch.Tensor, position: int) -> None:
+        self._last_write[id(value)] = position
+        storage = _storage_key(value)
+        if storage is not None:
+            self._last_write[storage] = position
 
     def _gained_grad(self, nodes: list[fx.Node]) -> Iterator[int]:
         """Objects that an in-place op made require grad after they were produced without."""
@@ -111,12 +139,18 @@ class Writes:
         return any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
 
     def written_after(self, value: Any, position: int) -> bool:
-        """Whether the data of a tensor produced at ``position`` are written in place by a later node."""
-        if not self._last_write or not isinstance(value, torch.Tensor):
+        """Whether the data of a tensor produced at ``position`` are written in place later.
+
+        Known writers are found by their operands; others (a custom op) raise the version.
+        """
+        if not isinstance(value, torch.Tensor):
             return False
-        return (
-            max(self._last_write.get(id(value), -1), self._last_write.get(_storage_key(value), -1)) > position
-        )
+        last = max(self._last_write.get(id(value), -1), self._last_write.get(_storage_key(value), -1))
+        return last > position or (last < 0 and _version(value) > 0)
+
+
+def _version(value: torch.Tensor) -> int:
+    return 0 if value.is_inference() else value._version
 
 
 def _storage_key(value: torch.Tensor) -> int | None:

@@ -1,0 +1,238 @@
+"""Torch's state put back after an inspection: compiled variants, dynamism, counters, and the tensors that a call can change."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import types
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+import torch._dynamo.convert_frame as convert_frame
+import torch._dynamo.pgo as pgo
+import torch._dynamo.utils as dynamo_utils
+from torch._dynamo.guards import DeletedGuardManagerWrapper
+
+from . import compat
+
+
+@contextlib.contextmanager
+def dynamo_untouched(backend: Any) -> Iterator[None]:
+    """Within, Dynamo starts without history; afterwards its state is what it was.
+
+    ``torch._dynamo.reset()`` would do the former for the whole process and drop the user's variants. ``backend`` is the one that
+    the inspection compiles with, no other: cache entries made for it are dropped.
+    """
+    with _recorded_codes() as codes, _fresh_dynamism(), _counters_kept():
+        try:
+            yield
+        finally:
+            for code in codes:
+                _forget(code, backend)
+
+
+@contextlib.contextmanager
+def _recorded_codes() -> Iterator[list[types.CodeType]]:
+    """Stands in for the tracker that every frame conversion tells its code object, and passes on to it."""
+    real = convert_frame.input_codes
+    codes: list[types.CodeType] = []
+    convert_frame.input_codes = _CodeTracker(real, codes)
+    try:
+        yield codes
+    finally:
+        convert_frame.input_codes = real
+
+
+class _CodeTracker:
+    def __init__(self, real: Any, codes: list[types.CodeType]):
+        self._real, self._codes = real, codes
+
+    def add(self, code: types.CodeType) -> None:
+        if not any(code is c for c in self._codes):
+            self._codes.append(code)
+        self._real.add(code)
+
+    def __contains__(self, code: types.CodeType) -> bool:
+        return code in self._real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+def _forget(code: types.CodeType, backend: Any) -> None:
+    """Drop the cache entries that were compiled for ``backend``, and let Dynamo look at the code again.
+
+    Where the user has no variant of it, all that Dynamo keeps with the code goes; else the inspection's entries are
+    invalidated. A code object that was converted had the default strategy before: what is skipped or run-only is not converted.
+    """
+    entries = compat.cache_entries(code)
+    own = [e for e in entries if compat.entry_is_for(e, backend) and e.code is not None]
+    for entry in own:
+        compat.drop_globals(entry.code)
+    if len(own) == len(entries) and not compat.has_precompiled(code):
+        torch._C._dynamo.eval_frame.reset_code(code)
+        return
+    for entry in own:
+        manager = entry.guard_manager
+        manager.extra_state.invalidate(entry, DeletedGuardManagerWrapper("the inspection is over"))
+    compat.default_strategy(code)
+
+
+@contextlib.contextmanager
+def _fresh_dynamism() -> Iterator[None]:
+    """No memory of the sizes seen before, none kept of those seen now, and no profile read from or written to disk."""
+    state, frames = pgo._CODE_STATE, convert_frame.FRAME_COMPILE_COUNTER.copy()
+    pgo._CODE_STATE = defaultdict(pgo.CodeState)
+    convert_frame.FRAME_COMPILE_COUNTER.clear()
+    try:
+        with torch._dynamo.config.patch(
+            automatic_dynamic_local_pgo=False, automatic_dynamic_remote_pgo=False
+        ):
+            yield
+    finally:
+        pgo._CODE_STATE = state
+        convert_frame.FRAME_COMPILE_COUNTER.clear()
+        convert_frame.FRAME_COMPILE_COUNTER.update(frames)
+
+
+@contextlib.contextmanager
+def _counters_kept() -> Iterator[None]:
+    """torch's own counts and failure lists, which users read and reset, show nothing of the inspection afterwards."""
+    counters = {name: counter.copy() for name, counter in dynamo_utils.counters.items()}
+    failures = {code: list(found) for code, found in dynamo_utils.guard_failures.items()}
+    reasons = len(dynamo_utils.graph_break_reasons)
+    metrics = list(dynamo_utils._compilation_metrics)
+    try:
+        yield
+    finally:
+        _refill(dynamo_utils.counters, counters)
+        _refill(dynamo_utils.guard_failures, failures)
+        del dynamo_utils.graph_break_reasons[reasons:]
+        dynamo_utils._compilation_metrics.clear()
+        dynamo_utils._compilation_metrics.extend(metrics)
+
+
+def _refill(mapping: dict[Any, Any], content: dict[Any, Any]) -> None:
+    mapping.clear()
+    mapping.update(content)
+
+
+@contextlib.contextmanager
+def random_state_kept() -> Iterator[None]:
+    """The generators of torch (CPU and each initialised CUDA device), Python and, where it is loaded, NumPy."""
+    python, numpy = random.getstate(), sys.modules.get("numpy")
+    numpy_state = numpy.random.get_state() if numpy is not None else None
+    try:
+        with torch.random.fork_rng(devices=compat.initialised_cuda_devices()):
+            yield
+    finally:
+        random.setstate(python)
+        if numpy is not None and numpy_state is not None:
+            numpy.random.set_state(numpy_state)
+
+
+class _Kept(NamedTuple):
+    """A tensor, its view of the data with the metadata it had, a copy of the data, and its version."""
+
+    tensor: torch.Tensor
+    before: torch.Tensor
+    copied: torch.Tensor
+    version: int
+
+    def restore(self) -> None:
+        """Write the data back into the storage they came from, which others may view; kernels that write without raising
+        the version (batch_norm's running statistics) leave no sign, so every tensor is written."""
+        self.before.copy_(self.copied)
+        if _metadata(self.tensor) != _metadata(self.before):
+            self.tensor.data = self.before
+        compat.set_version(self.tensor, self.version)
+
+
+def _metadata(tensor: torch.Tensor) -> Any:
+    strided = tensor.layout is torch.strided
+    return (
+        tensor.shape,
+        tensor.dtype,
+        strided and (tensor.stride(), tensor.storage_offset(), tensor.data_ptr()),
+    )
+
+
+class TensorState:
+    """Tensors and modules as they were, to be put back after a call.
+
+    Copied at once: inputs, buffers, existing gradients (each once). Parameters, and whatever else a graph reads, are copied
+    when a graph that writes them is about to run (``keep``), so that a big model is not held twice.
+    """
+
+    def __init__(self, roots: Iterable[Any]):
+        self._copies: dict[int, _Kept] = {}
+        self._grads: list[tuple[torch.Tensor, torch.Tensor | None]] = []
+        self._marks: list[tuple[torch.Tensor, dict[str, Any]]] = []
+        self._modules: list[tuple[torch.nn.Module, dict[str, Any], dict[str, dict[str, Any]]]] = []
+        self._versions: list[tuple[str, torch.Tensor, int]] = []
+        for root in roots:
+            self._add(root)
+
+    def _add(self, root: Any) -> None:
+        if isinstance(root, torch.nn.Module):
+            for module in root.modules():
+                self._add_module(module)
+            for name, parameter in root.named_parameters():
+                self._versions.append((name, parameter, _version(parameter)))
+                self._add_grad(parameter)
+        elif isinstance(root, torch.Tensor):
+            self._marks.append((root, dict(root.__dict__)))
+            self.keep(root)
+            self._add_grad(root)
+
+    def _add_module(self, module: torch.nn.Module) -> None:
+        tables = {name: dict(module.__dict__[name]) for name in ("_parameters", "_buffers", "_modules")}
+        self._modules.append((module, dict(module.__dict__), tables))
+        for buffer in module._buffers.values():
+            if buffer is not None:
+                self.keep(buffer)
+
+    def _add_grad(self, tensor: torch.Tensor) -> None:
+        if tensor.is_leaf:
+            self._grads.append((tensor, tensor.grad))
+            if tensor.grad is not None:
+                self.keep(tensor.grad)
+
+    def keep(self, tensor: torch.Tensor) -> None:
+        """Copy ``tensor``'s data, once. Meta and fake tensors have none."""
+        if id(tensor) in self._copies or tensor.is_meta or isinstance(tensor, torch._subclasses.FakeTensor):
+            return
+        with torch.no_grad(), contextlib.suppress(NotImplementedError, RuntimeError):
+            before = tensor.data
+            copied = before.clone(memory_format=torch.preserve_format)
+            self._copies[id(tensor)] = _Kept(tensor, before, copied, _version(tensor))
+
+    def restore(self) -> list[str]:
+        """Put everything back; returns the names of parameters that changed and of which there was no copy."""
+        lost = [n for n, p, version in self._versions if _version(p) != version and id(p) not in self._copies]
+        with torch.no_grad():
+            for kept in self._copies.values():
+                kept.restore()
+        for tensor, grad in self._grads:
+            tensor.grad = grad
+        for tensor, marks in self._marks:
+            _refill(tensor.__dict__, marks)
+        for module, content, tables in self._modules:
+            _refill(module.__dict__, content)
+            for name, table in tables.items():
+                _refill(module.__dict__[name], table)
+        self._clear()
+        return lost
+
+    def _clear(self) -> None:
+        """Let go of every tensor: an invalidated cache entry still holds the backend, which holds this."""
+        for kept in (self._copies, self._grads, self._marks, self._modules, self._versions):
+            kept.clear()
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """How often a tensor was written; inference tensors do not count, so every one of them reads as written."""
+    return -1 if tensor.is_inference() else tensor._version
