@@ -1,6 +1,6 @@
 """Text made safe for one output, at the last moment. What a reader sees is always the text itself.
 
-Comes in: any text (a name, a path, a source line; hostile or not). Goes out: text that the format shows as it is.
+Comes in: any text (a name, a path, a source line; hostile or not). Goes out: text that it shows as is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _JOINERS = ("\u200c", "\u200d")
 
 
 def visible(text: str) -> str:
-    """``text`` with every control and direction character spelled as Python does: ``\\n``, ``\\x1b``, ``\\u202e``.
+    """``text`` with control and direction characters spelled as Python does: ``\\n``, ``\\x1b``, ``\\u202e``.
 
     No terminal reacts to what comes out and no line is torn; backslashes stay single, so paths read well.
     """
@@ -28,8 +28,9 @@ def _spelled(char: str) -> str:
     return char.encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
-# `_` opens emphasis only at a word's start in GitHub's Markdown; inside `l_x_` it is plain.
-_MARKDOWN = re.compile(r"[\\`*\[\]<>&|~$]|(?<![^\W_])_|(?<=&)#")
+# Only what GitHub's Markdown would read as a mark, so that the raw text stays readable: `_` opens emphasis at
+# a word's start alone (not in `l_x_`), and brackets are plain unless they could be a link (`[s0, 16]` is not).
+_MARKDOWN = re.compile(r"[\\`*<>&|~$]|(?<![^\W_])_|\](?=[(\[:])|\[(?=\^)")
 
 
 def markdown(text: str) -> str:
@@ -147,7 +148,7 @@ def _percent(char: str) -> str:
 
 
 def width(text: str) -> int:
-    """Columns that ``text`` takes in a terminal: wide East Asian characters and emoji two, combining ones none."""
+    """Columns that ``text`` takes in a terminal: East Asian characters and emoji two, combining ones none."""
     if text.isascii():
         return len(text)
     return sum(_char_width(c) for c in text)
@@ -172,3 +173,26 @@ def cut(text: str, limit: int) -> str:
             break
         kept.append(char)
     return f"{''.join(kept)}…"
+
+
+def cut_middle(text: str, limit: int, share: float = 1 / 2) -> str:
+    """As ``cut``, but both ends stay, the last one with ``share`` of the room: ``layers.0…q.weight``."""
+    if len(text) <= limit and (text.isascii() or width(text) <= limit):
+        return text
+    if limit < 8:
+        return cut(text, limit)
+    tail = int((limit - 1) * share)
+    if not text.isascii():
+        tail = min(tail, _tail_within(text, tail))
+    return cut(text[: len(text) - tail], limit - tail - 1).rstrip("…") + "…" + text[len(text) - tail :]
+
+
+def _tail_within(text: str, limit: int) -> int:
+    """How many of the last characters take at most ``limit`` columns."""
+    used = count = 0
+    for char in reversed(text):
+        used += _char_width(char)
+        if used > limit:
+            break
+        count += 1
+    return count

@@ -386,8 +386,29 @@ def input_text(node: NodeRecord) -> str:
 
 
 def names_of(graph: GraphRecord) -> list[str]:
-    """Node labels by index, for ``arg_text``."""
-    return [node.name for node in graph.nodes]
+    """How arguments refer to each node, by index: its name, a parameter or buffer by its path.
+
+    Dynamo's own names of parameters run to 80 characters (``l_self_modules_fc1_parameters_weight_``). A path has
+    a dot, which no name has, so that the two are never confused; one without keeps the name.
+    """
+    return [_reference(node) if node.op == "placeholder" else node.name for node in graph.nodes]
+
+
+def _reference(node: NodeRecord) -> str:
+    source = node.source
+    if source is None or source.input is None or source.input_kind not in ("parameter", "buffer"):
+        return node.name
+    return source.input if "." in source.input else node.name
+
+
+def returned_text(node: NodeRecord, names: Sequence[str]) -> str:
+    """What an output node hands back: ``y, loss``; the flat tuple that Dynamo always makes is not shown."""
+    values = node.args[0] if len(node.args) == 1 else node.args
+    return (
+        some(values, lambda arg: arg_text(arg, names))
+        if isinstance(values, tuple)
+        else arg_text(values, names)
+    )
 
 
 def call_text(node: NodeRecord, graph: GraphRecord, names: Sequence[str] | None = None) -> str:
@@ -399,7 +420,7 @@ def call_text(node: NodeRecord, graph: GraphRecord, names: Sequence[str] | None 
     if node.op in ("placeholder", "get_attr"):
         return node_target_text(node)
     if node.op == "output":
-        return f"return {args_text(node, names)}"
+        return f"return {returned_text(node, names)}"
     if node.op == "call_method" and node.args:
         receiver = arg_text(node.args[0], names)
         rest = NodeRecord(node.index, "", "", "", node.args[1:], node.kwargs, None, None)

@@ -1,0 +1,246 @@
+"""A graph as a table, in any format of tabulate.
+
+Comes in: a GraphView and a ``Layout``. Goes out: text. In a terminal (``Layout.width``) a big graph is folded by
+module, the least useful columns give way and wide cells are cut; in a file every row and every character stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from peek_backend.errors import unknown_name
+
+from . import labels
+from .escape import MARKUP, cell_escape, cut, cut_middle, width
+from .fold import Shown, first_op, fold, group_name, last_op
+from .view import COLUMNS, GraphView
+
+DEFAULT_COLUMNS = ("index", "op", "name", "target", "args", "shape", "dtype", "device")
+HEADERS = {"index": "#", "args": "arguments"}
+MAX_ROWS = 200
+"""Rows that a terminal gets; a file gets all."""
+
+
+class Layout(Struct, frozen=True):
+    """How a text is laid out.
+
+    ``format`` is a tabulate format or ``tree``, ``columns`` the table's (None: the default ones, which may give
+    way in a narrow terminal), ``width`` the terminal's columns (None: a file), ``color`` allows ANSI colours,
+    ``all_rows`` shows every row, ``links`` makes file names clickable (OSC 8), ``how_all`` is what a folded
+    table tells its reader.
+    """
+
+    format: str = "simple"
+    columns: tuple[str, ...] | None = None
+    width: int | None = None
+    color: bool = False
+    all_rows: bool = False
+    links: bool = False
+    how_all: str = "--all shows every row"
+
+    @property
+    def markup(self) -> bool:
+        """Whether a program reads the result: then nothing is cut or coloured."""
+        return self.format in MARKUP
+
+    @property
+    def colored(self) -> bool:
+        """Whether ANSI colours are written."""
+        return self.color and not self.markup
+
+
+def table_text(view: GraphView, layout: Layout) -> str:
+    """The table of a graph's nodes; under a folded one a line says how many rows there are and how to see all.
+
+    Raises PeekError for an unknown column.
+    """
+    from tabulate import tabulate  # 70 ms to import, so only where a table is made
+
+    grid = _Grid(view, layout)
+    chosen = check_columns(layout.columns or DEFAULT_COLUMNS)
+    if not grid.rows:
+        return "no nodes"
+    columns, widths = _fit(grid, chosen, layout)
+    cells = [grid.shown(column, limit) for column, limit in zip(columns, widths, strict=True)]
+    text = tabulate(
+        list(zip(*cells, strict=True)),
+        headers=[HEADERS.get(column, column) for column in columns],
+        tablefmt=layout.format,
+        disable_numparse=True,
+        colalign=["right" if column in _RIGHT else "left" for column in columns],
+    )
+    return f"{text}\n{_folded_note(grid, layout)}" if grid.folded else text
+
+
+_RIGHT = frozenset({"index", "bytes", "offset"})
+
+
+def check_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns, or a PeekError that names the nearest right one."""
+    for column in columns:
+        if column not in COLUMNS:
+            raise unknown_name("column", column, COLUMNS)
+    return tuple(columns)
+
+
+class _Grid:
+    """The rows to show, read column by column when a column is first asked for."""
+
+    def __init__(self, view: GraphView, layout: Layout):
+        self.view, self.layout = view, layout
+        self.folded = layout.width is not None and not layout.all_rows and len(view) > MAX_ROWS
+        self.rows = fold(view, MAX_ROWS) if self.folded else [Shown(0, node=i) for i in range(len(view))]
+        self.escape = cell_escape(layout.format)
+        self.columns: dict[str, list[str]] = {}
+
+    def column(self, name: str) -> list[str]:
+        """The escaped cells of one column."""
+        if name not in self.columns:
+            self.columns[name] = [self.escape(self._cell(row, name)) for row in self.rows]
+        return self.columns[name]
+
+    def natural(self, name: str) -> int:
+        """What the column takes uncut; tabulate pads a header by 2 (its MIN_PADDING)."""
+        header = len(HEADERS.get(name, name)) + 2
+        return max(header, *map(width, self.column(name)))
+
+    def shown(self, name: str, limit: int | None) -> list[str]:
+        """The cells as they are printed: cut to ``limit`` columns, coloured if that is wanted."""
+        cells = self.column(name)
+        if limit is not None:
+            cells = [
+                cut_middle(cell, limit, _TAILS[name]) if name in _TAILS else cut(cell, limit)
+                for cell in cells
+            ]
+        if self.layout.colored:
+            cells = [self._painted(row, name, cell) for row, cell in zip(self.rows, cells, strict=True)]
+        return cells
+
+    def _cell(self, row: Shown, name: str) -> str:
+        if row.node is None:
+            text = _GROUP_CELLS.get(name, _no_text)(self.view, row)
+        else:
+            text = COLUMNS[name](self.view, self.view.graph.nodes[row.node])
+        return f"{'│' * row.depth} {text}" if row.depth and name == "name" else text
+
+    def _painted(self, row: Shown, name: str, cell: str) -> str:
+        """Groups bold, inputs dim, targets of ops cyan: light, and nothing is told by colour alone."""
+        if not cell:
+            return cell
+        if row.node is None:
+            return f"\x1b[1m{cell}{_END}"
+        if self.view.graph.nodes[row.node].op in ("placeholder", "get_attr"):
+            return f"\x1b[2m{cell}{_END}"
+        return f"\x1b[36m{cell}{_END}" if name == "target" else cell
+
+
+_END = "\x1b[0m"
+
+
+def _folded_note(grid: _Grid, layout: Layout) -> str:
+    rows, nodes = labels.plural(len(grid.rows), "row"), labels.plural(len(grid.view), "node")
+    how = f"; {layout.how_all}" if layout.how_all else ""
+    return f"{rows} for {nodes}, folded by module{how}"
+
+
+# --- the cells of a group ---
+
+
+def _no_text(view: GraphView, row: Shown) -> str:
+    return ""
+
+
+def _group_index(view: GraphView, row: Shown) -> str:
+    """The first node of a closed group; an open one shows it in the next row."""
+    return str(first_op(view, row.module)) if row.run and not row.inside else ""
+
+
+def _group_name(view: GraphView, row: Shown) -> str:
+    if row.hidden:
+        return f"… {labels.plural(row.hidden, 'op')} more"
+    return f"{'▾' if row.inside else '▸'} {group_name(row.run)}"
+
+
+def _group_size(view: GraphView, row: Shown) -> str:
+    """``13 ops ×32``: how much one instance computes, and how many there are."""
+    if not row.run:
+        return ""
+    size = labels.plural(row.module.size, "op")
+    return f"{size} ×{len(row.run)}" if len(row.run) > 1 else size
+
+
+def _group_output(name: str) -> Callable[[GraphView, Shown], str]:
+    """The cell of the node whose value the group hands on."""
+    return lambda view, row: view.cell(last_op(view, row.run[-1]), name) if row.run else ""
+
+
+_GROUP_CELLS: dict[str, Callable[[GraphView, Shown], str]] = {
+    "index": _group_index,
+    "op": lambda view, row: row.module.kind if row.run else "",
+    "name": _group_name,
+    "target": lambda view, row: row.module.class_name if row.run else "",
+    "args": _group_size,
+    "module": lambda view, row: row.module.module if row.run else "",
+    **{name: _group_output(name) for name in ("shape", "dtype", "type", "value", "device", "stride")},
+}
+
+
+# --- fitting into a terminal ---
+
+# Columns that may be cut, with the least that still reads well; shapes are cut last.
+_FLEXIBLE = {
+    "args": 16, "code": 16, "users": 12, "target": 14, "name": 14, "module": 14, "value": 24, "type": 24, "shape": 22,
+}  # fmt: skip
+_TAILS = {"name": 1 / 2, "target": 2 / 3, "module": 2 / 3}
+"""Columns whose texts are cut in the middle, and how much of them is kept at the end: paths differ there."""
+_LEAST = 4
+_SPACED = frozenset({"simple", "plain", "rst"})
+
+# What the default table does in a narrow terminal, in this order: it goes without the device, which the title
+# says, and the op, which the target shows; and shape and dtype become one (`f32[s0, 16]`).
+_NARROWER: tuple[Callable[[tuple[str, ...]], tuple[str, ...]], ...] = (
+    lambda columns: tuple(c for c in columns if c != "device"),
+    lambda columns: tuple(c for c in columns if c != "op"),
+    lambda columns: tuple("type" if c == "shape" else c for c in columns if c != "dtype"),
+)
+
+
+def _fit(
+    grid: _Grid, columns: tuple[str, ...], layout: Layout
+) -> tuple[tuple[str, ...], Sequence[int | None]]:
+    """The columns to show and how wide: default ones give way first, then cells are cut."""
+    if layout.width is None or layout.markup:
+        return columns, [None] * len(columns)
+    for narrower in _NARROWER if layout.columns is None else ():
+        if _least(grid, columns) <= _room(layout, len(columns)):
+            break
+        columns = narrower(columns)
+    return columns, _share(grid, columns, _room(layout, len(columns)))
+
+
+def _least(grid: _Grid, columns: Sequence[str]) -> int:
+    """The width under which the table would read badly."""
+    return sum(min(grid.natural(c), _FLEXIBLE.get(c, _NEVER_CUT)) for c in columns)
+
+
+_NEVER_CUT = 1 << 30
+
+
+def _room(layout: Layout, count: int) -> int:
+    """Characters for the cells of ``count`` columns, without what the format puts between them."""
+    between = 2 * (count - 1) if layout.format in _SPACED else 3 * count + 1
+    return (layout.width or 0) - between
+
+
+def _share(grid: _Grid, columns: Sequence[str], room: int) -> list[int]:
+    """Widths that fit: the widest cells are cut first, down to what still reads well, and only then further."""
+    widths = [grid.natural(c) for c in columns]
+    for floor in ([_FLEXIBLE.get(c, _NEVER_CUT) for c in columns], [_LEAST] * len(columns)):
+        while sum(widths) > room:
+            able = [i for i, w in enumerate(widths) if w > floor[i]]
+            if not able:
+                break
+            widths[max(able, key=lambda i: widths[i])] -= 1
+    return widths

@@ -1,0 +1,243 @@
+"""A capture or one graph as text for a terminal or a file: title, table or tree, symbols, how it ended, notes.
+
+Comes in: records. Goes out: one string. ``render_text`` is for a whole capture, ``graph_text`` for one graph as soon
+as it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from peek_backend.analysis.stats import Stats, stats
+from peek_backend.errors import PeekError, nearest
+from peek_backend.model import BreakInfo, CaptureRecord, FrameRecord, GraphRecord, Problem
+
+from . import labels
+from .escape import cell_escape, visible, width
+from .table import Layout, table_text
+from .view import GraphView
+
+
+def render_text(record: CaptureRecord, *, graph: str | None = None, **layout) -> str:
+    """Every graph of a capture, or the one that ``graph`` names by key (``"0/0"``), as text.
+
+    ``layout`` are the fields of ``Layout`` (``format``, ``columns``, ``width``, ``color``, ``all_rows`` …).
+    Raises PeekError for a graph or a column that is not there.
+    """
+    chosen = Layout(**layout)
+    graphs = [find_graph(record, graph)] if graph is not None else record.graphs
+    parts = [graph_text(one, chosen) for one in graphs]
+    if graph is None:
+        parts.append("\n".join(_after(record, chosen)))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def find_graph(record: CaptureRecord, key: str) -> GraphRecord:
+    """The graph that is named ``key``; raises PeekError with the nearest one."""
+    for graph in record.graphs:
+        if graph.key == key:
+            return graph
+    keys = [graph.key for graph in record.graphs]
+    close = nearest(key, keys)
+    hint = f"did you mean {close!r}? " if close else ""
+    raise PeekError(f"no graph {key!r} in this capture", "", f"{hint}it has: {', '.join(keys) or 'none'}")
+
+
+def graph_text(graph: GraphRecord, layout: Layout | None = None) -> str:
+    """One graph: title, nodes, symbols, ending, notes; then the bodies of its higher-order ops, each once."""
+    layout = layout or Layout()
+    root = GraphView(graph)
+    parts = [_section(root, layout)]
+    for child in graph.children:
+        parts.append(_section(GraphView(child, graph.children), layout, inside=root))
+    return "\n\n".join(parts)
+
+
+def _section(view: GraphView, layout: Layout, inside: GraphView | None = None) -> str:
+    """One table with its title, and what is said under it."""
+    dress = Dress(layout)
+    title = dress.title(*title_parts(view, inside))
+    under = list(_under(view, dress))
+    return "\n".join([title, _body(view, layout), *(["", *under] if under else [])])
+
+
+def _body(view: GraphView, layout: Layout) -> str:
+    if layout.format == "tree":
+        from .tree import tree_text
+
+        return tree_text(view, layout)
+    return table_text(view, layout)
+
+
+def title_parts(view: GraphView, inside: GraphView | None = None) -> tuple[str, ...]:
+    """``0/0 MLP.forward``, ``model.py:12``, ``15 nodes, 6 ops …``, ``on cpu``, how it ended; a body names its parent."""
+    graph = view.graph
+    name = labels.graph_name(graph) if inside is None else _body_name(view, inside)
+    device = f"on {view.home}" if len(view.devices) == 1 else ""
+    parts = (name, labels.place_text(graph.file, graph.line), ", ".join(view.counts), device)
+    ending = view.ending if inside is None else ""
+    return tuple(part for part in (*parts, ending) if part)
+
+
+def _body_name(view: GraphView, inside: GraphView) -> str:
+    """``0/0 ▸ cond_true_0``: the parent's key, and the body's name in it."""
+    return f"{inside.graph.key} ▸ {labels.name_text(view.graph.name or 'body')}"
+
+
+# --- under the table ---
+
+
+def _under(view: GraphView, dress: Dress) -> Iterator[str]:
+    yield from dress.lines(_symbol_lines(view))
+    graph = view.graph
+    if graph.ended_by is not None:
+        yield from dress.lines(break_lines(graph.ended_by), "yellow")
+    if graph.never_ran:
+        yield from dress.lines([f"never ran: {graph.never_ran}"], "yellow")
+    yield from dress.lines([f"note: {note}" for note in graph.notes])
+    yield from dress.lines([problem_text(problem) for problem in graph.problems], "red")
+
+
+def _symbol_lines(view: GraphView) -> Iterator[str]:
+    """``s0 = 8  in [2, ∞]  from x.shape[0], y.shape[0]``, in columns, then the relations between them."""
+    rows = [
+        (f"{row.name} = {row.hint}" if row.hint else row.name, f"in {row.range}", row.sources, row.note)
+        for row in view.symbols
+    ]
+    widths = [max((width(row[i]) for row in rows), default=0) for i in range(2)]
+    for row in rows:
+        head = "  ".join(text + " " * (w - width(text)) for text, w in zip(row, widths, strict=False))
+        origin = f"from {row[2]}" if row[2] else ""
+        yield "  ".join(part for part in (head, origin, f"({row[3]})" if row[3] else "") if part)
+    yield from view.graph.relations
+
+
+def break_lines(event: BreakInfo) -> Iterator[str]:
+    """Why a graph ended: reason with its id, the line that caused it, and the first hint."""
+    first, *more = (event.reason or "graph break").splitlines()
+    name = f" ({event.id})" if event.id else ""
+    yield f"graph break: {first}{name}"
+    yield from (f"  {line.strip()}" for line in more if line.strip())
+    if event.stack:
+        frame = event.stack[-1]
+        yield f"  at {labels.place_text(frame.file, frame.line)}  {frame.code.strip()}".rstrip()
+    yield from (f"  hint: {hint}" for hint in event.hints[:1])
+
+
+def problem_text(problem: Problem) -> str:
+    """``problem at 0/0 linear_3: no value; why; fix``."""
+    parts = [f"problem at {problem.where}: {problem.what}", problem.why, problem.fix]
+    return "; ".join(part for part in parts if part)
+
+
+# --- after the last graph ---
+
+
+def _after(record: CaptureRecord, layout: Layout) -> Iterator[str]:
+    dress = Dress(layout)
+    counts = stats(record)
+    if not record.graphs:
+        yield from dress.lines(nothing_captured(record))
+    elif len(record.graphs) > 1 or counts.breaks or counts.recompiles or counts.skipped or counts.given_up:
+        yield dress.line(totals_text(counts), "bold")
+    yield from dress.lines([f"note: {note}" for note in record.notes])
+    yield from dress.lines([problem_text(problem) for problem in record.problems], "red")
+
+
+def totals_text(counts: Stats) -> str:
+    """``3 graphs, 41 ops, 2 graph breaks (1 place), 1 recompile``: the counts of a capture in one line."""
+    texts = [labels.plural(counts.graphs, "graph"), labels.plural(counts.ops, "op")]
+    texts.append(labels.plural(counts.breaks, "graph break"))
+    if counts.break_locations not in (0, counts.breaks):
+        texts[-1] += f" ({labels.plural(counts.break_locations, 'place')})"
+    texts.append(labels.plural(counts.recompiles, "recompile"))
+    if counts.resume_recompiles:
+        texts[-1] += f" ({counts.resume_recompiles} of resumed frames)"
+    if counts.skipped:
+        texts.append(f"{labels.plural(counts.skipped, 'frame')} left in eager")
+    if counts.given_up:
+        texts.append(f"{labels.plural(counts.given_up, 'function')} over the recompile limit")
+    return ", ".join(texts)
+
+
+def nothing_captured(record: CaptureRecord) -> list[str]:
+    """That there is no graph, and for every frame that Dynamo looked at why."""
+    lines = ["no graph was captured"]
+    if not record.frames:
+        lines.append("  Dynamo saw no frame: nothing compiled was called, or it was compiled already")
+    return lines + [f"  {frame_text(frame)}" for frame in record.frames]
+
+
+def frame_text(frame: FrameRecord) -> str:
+    """``f  model.py:3  skipped: Failed to trace builtin operator``."""
+    place = labels.place_text(frame.file, frame.line)
+    outcome = f"{frame.outcome}: {frame.reason}" if frame.reason else frame.outcome
+    return "  ".join(part for part in (labels.name_text(frame.name), place, outcome) if part)
+
+
+# --- what stands around a table, in the words of its format ---
+
+_TITLES: dict[str, str] = {
+    "github": "### {}\n", "pipe": "### {}\n", "html": "<h3>{}</h3>", "unsafehtml": "<h3>{}</h3>", "rst": "{}\n",
+    "jira": "h3. {}", "textile": "h3. {}\n", "mediawiki": "=== {} ===", "moinmoin": "=== {} ===",
+    "asciidoc": "=== {}\n", "orgtbl": "*** {}", "youtrack": "### {}\n", "tsv": "# {}",
+}  # fmt: skip
+_LINES: dict[str, str] = {
+    "github": "- {}", "pipe": "- {}", "youtrack": "- {}", "html": "<p>{}</p>", "unsafehtml": "<p>{}</p>", "rst": "* {}",
+    "jira": "* {}", "textile": "* {}", "mediawiki": "* {}", "moinmoin": " * {}", "asciidoc": "* {}", "orgtbl": "- {}",
+    "tsv": "# {}",
+}  # fmt: skip
+
+
+class Dress:
+    """Titles and lines around the tables of one layout: escaped, marked up, wrapped and coloured as it asks."""
+
+    def __init__(self, layout: Layout):
+        self.layout = layout
+        latex = layout.format.startswith("latex")
+        self.heading = "% {}" if latex else _TITLES.get(layout.format, "{}")
+        self.item = "% {}" if latex else _LINES.get(layout.format, "{}")
+        self.escape = _around_escape(layout.format)
+
+    def title(self, *parts: str) -> str:
+        """The parts on one line; in a terminal too narrow for it on several, none torn."""
+        lines, used = [self.escape(parts[0])], width(parts[0])
+        for part in parts[1:]:
+            text = self.escape(part)
+            used += 3 + width(text)
+            if self._wraps and used > (self.layout.width or used):
+                lines.append(text)
+                used = width(text)
+            else:
+                lines[-1] += f" · {text}"
+        first, *rest = lines
+        painted = [self._paint(first, "bold"), *(self._paint(line, "dim") for line in rest)]
+        return self.heading.format("\n".join(painted))
+
+    @property
+    def _wraps(self) -> bool:
+        return self.layout.width is not None and not self.layout.markup
+
+    def line(self, text: str, color: str = "") -> str:
+        """One line."""
+        before, after = self.item.split("{}")
+        return f"{before}{self._paint(self.escape(text), color)}{after}"
+
+    def lines(self, texts: Sequence[str] | Iterator[str], color: str = "") -> list[str]:
+        """Several lines."""
+        return [self.line(text, color) for text in texts]
+
+    def _paint(self, text: str, color: str) -> str:
+        if not self.layout.colored or not color:
+            return text
+        return f"\x1b[{_CODES[color]}m{text}\x1b[0m"
+
+
+_CODES = {"bold": 1, "dim": 2, "yellow": 33, "red": 31}
+
+
+def _around_escape(table_format: str) -> Callable[[str], str]:
+    """The escape for text around a table: tabulate, which escapes the cells of HTML, does not see it."""
+    if table_format == "html":
+        return cell_escape("unsafehtml")
+    return visible if table_format == "tree" else cell_escape(table_format)

@@ -1,0 +1,311 @@
+"""A graph as plain rows, edges, groups and badges. Every output lowers this; none reads a record on its own.
+
+Comes in: a GraphRecord. Goes out: a ``GraphView``. Nothing is worked out before it is asked for, so that a
+folded table of 10,000 nodes reads 200 of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from peek_backend.analysis.totals import dynamic_symbols, hints, inputs_of, is_op, nbytes, nbytes_at, users
+from peek_backend.model import (
+    GraphRecord,
+    NodeRecord,
+    SizeInfo,
+    SymBool,
+    SymFloat,
+    SymInt,
+    TensorMeta,
+    TupleInfo,
+    ValueInfo,
+    iter_tensors,
+    node_refs,
+)
+from peek_backend.passes.hierarchy import Module, build_hierarchy
+
+from . import labels
+from .labels import Style
+
+
+class Edge(NamedTuple):
+    """A value that flows: from node ``source`` to node ``target``, reading ``text`` (``f32[s0, 16]``)."""
+
+    source: int
+    target: int
+    text: str
+
+
+class SymbolRow(NamedTuple):
+    """A symbol as it is listed under a table: ``s0 = 8``, ``[2, ∞]``, every source, what is known of it."""
+
+    name: str
+    hint: str
+    range: str
+    sources: str
+    note: str
+
+
+class GraphView:
+    """One graph, read lazily. Indices are those of the record's nodes."""
+
+    def __init__(self, graph: GraphRecord, bodies: Sequence[GraphRecord] | None = None):
+        """``bodies`` are the root's children, which a node's ``body`` indexes; the graph's own without it."""
+        self.graph = graph
+        self.bodies = graph.children if bodies is None else bodies
+
+    def __len__(self) -> int:
+        return len(self.graph.nodes)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """How arguments refer to each node: by its name, parameters by their path (``layers.0.fc.weight``)."""
+        return labels.names_of(self.graph)
+
+    @cached_property
+    def devices(self) -> dict[str, int]:
+        """Each device of the graph's tensors, and how many of them it holds."""
+        found: dict[str, int] = {}
+        for node in self.graph.nodes:
+            for meta in iter_tensors(node.value):
+                found[meta.device] = found.get(meta.device, 0) + 1
+        return found
+
+    @cached_property
+    def home(self) -> str | None:
+        """The device of most tensors, which a value's text need not name; None without tensors."""
+        return max(self.devices, key=self.devices.__getitem__, default=None)
+
+    @cached_property
+    def style(self) -> Style:
+        """How values of this graph read."""
+        return Style(home=self.home)
+
+    @cached_property
+    def users(self) -> list[list[int]]:
+        """For each node the nodes that read it."""
+        return users(self.graph)
+
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """All edges, by reader, each once."""
+        nodes = self.graph.nodes
+        return tuple(
+            Edge(ref, node.index, self.value(ref))
+            for node in nodes
+            for ref in dict.fromkeys(node_refs(node))
+            if 0 <= ref < len(nodes)
+        )
+
+    @cached_property
+    def tree(self) -> Module:
+        """The groups: containers of modules, or of functions where there are no modules."""
+        return build_hierarchy(self.graph)
+
+    @cached_property
+    def hints(self) -> dict[str, int | float | bool]:
+        """The value that each symbol had while tracing."""
+        return hints(self.graph)
+
+    def value(self, index: int) -> str:
+        """What a node computes: ``f32[s0, 16] grad``."""
+        return labels.value_text(self.graph.nodes[index].value, self.style)
+
+    def call(self, index: int) -> str:
+        """A node as one expression: ``F.linear(x, w, b)``."""
+        return labels.call_text(self.graph.nodes[index], self.graph, self.names)
+
+    def cell(self, index: int, column: str) -> str:
+        """The text of one cell; ``column`` is a key of COLUMNS."""
+        return COLUMNS[column](self, self.graph.nodes[index])
+
+    def row(self, index: int, columns: Sequence[str]) -> list[str]:
+        """The texts of one node's cells."""
+        node = self.graph.nodes[index]
+        return [COLUMNS[column](self, node) for column in columns]
+
+    def badges(self, index: int) -> tuple[str, ...]:
+        """Words that mark a node: ``mutated``, ``subclass``, ``unused``, ``body cond_true_0``."""
+        node = self.graph.nodes[index]
+        marks = dict.fromkeys(flag for meta in iter_tensors(node.value) for flag in _badges(meta))
+        if node.body is not None and 0 <= node.body < len(self.bodies):
+            marks[f"body {self.bodies[node.body].name}"] = None
+        if is_op(node) and not self.users[index] and node.value is not None:
+            marks["unused"] = None
+        return tuple(marks)
+
+    @cached_property
+    def symbols(self) -> tuple[SymbolRow, ...]:
+        """The graph's symbols as they are listed."""
+        return tuple(_symbol_rows(self.graph))
+
+    @cached_property
+    def counts(self) -> tuple[str, ...]:
+        """``15 nodes``, ``6 ops``, ``8 inputs (4 parameters)``, ``1 dynamic dim``; inputs and dims only if any."""
+        graph = self.graph
+        ops = sum(1 for node in graph.nodes if is_op(node))
+        inputs = sum(1 for _ in inputs_of(graph))
+        parameters = sum(1 for _ in inputs_of(graph, "parameter"))
+        texts = [labels.plural(len(graph.nodes), "node"), labels.plural(ops, "op")]
+        if inputs:
+            share = f" ({labels.plural(parameters, 'parameter')})" if parameters else ""
+            texts.append(labels.plural(inputs, "input") + share)
+        dynamic = len(dynamic_symbols(graph))
+        if dynamic:
+            texts.append(labels.plural(dynamic, "dynamic dim"))
+        return tuple(texts)
+
+    @cached_property
+    def ending(self) -> str:
+        """How the graph ended: ``ends in a graph break``, ``never ran``, ``returns``."""
+        if self.graph.never_ran:
+            return "never ran"
+        if self.graph.ended_by is not None:
+            return "ends in a graph break"
+        return "returns" if self.graph.stage == "dynamo" else ""
+
+
+def _badges(meta: TensorMeta) -> Iterator[str]:
+    for flag in meta.flags:
+        if flag != "parameter":
+            yield flag
+    if meta.became is not None:
+        yield "changed in place"
+    if meta.subclass:
+        yield meta.subclass.rpartition(".")[2]
+
+
+def _symbol_rows(graph: GraphRecord) -> Iterator[SymbolRow]:
+    for symbol in graph.symbols:
+        notes = ["unbacked"] if symbol.unbacked else []
+        if symbol.replaced_by is not None:
+            notes.append(f"became {labels.dim_text(symbol.replaced_by)}")
+        yield SymbolRow(
+            symbol.name,
+            "" if symbol.hint is None else str(symbol.hint),
+            labels.range_text(symbol.lower, symbol.upper),
+            ", ".join(symbol.sources),
+            ", ".join(notes),
+        )
+
+
+# --- columns ---
+
+
+def each(value: ValueInfo | None, read: Callable[[TensorMeta], str]) -> str:
+    """``read`` of a tensor; of a tuple's items in parentheses, once where all read alike."""
+    if isinstance(value, TensorMeta):
+        return read(value)
+    if not isinstance(value, TupleInfo):
+        return ""
+    texts = [each(item, read) for item in value.items]
+    if len(set(texts)) == 1:
+        return texts[0]
+    return f"({labels.some(texts, lambda text: text or '-', 4)})" if any(texts) else ""
+
+
+def _value(view: GraphView, node: NodeRecord) -> str:
+    """``f32[s0, 16]``: dtype and shape in one, as a narrow table shows them."""
+    return labels.value_text(node.value, _NARROW)
+
+
+_NARROW = Style(layout=False, grad=False)
+
+
+def _shape(view: GraphView, node: NodeRecord) -> str:
+    """A tensor's sizes, with what they became; for what is no tensor, its value."""
+    value = node.value
+    if isinstance(value, TensorMeta):
+        return _tensor_shape(value)
+    if isinstance(value, TupleInfo):
+        return f"({labels.some(value.items, _item_shape, 4)})"
+    return labels.value_text(value, view.style)
+
+
+def _tensor_shape(meta: TensorMeta) -> str:
+    text = labels.shape_text(meta.shape)
+    return text if meta.became is None else f"{text} → {labels.shape_text(meta.became.shape)}"
+
+
+def _item_shape(value: ValueInfo) -> str:
+    return _tensor_shape(value) if isinstance(value, TensorMeta) else labels.value_text(value, labels.BARE)
+
+
+_KINDS = {SymInt: "SymInt", SymFloat: "SymFloat", SymBool: "SymBool", SizeInfo: "Size"}
+
+
+def _dtype(view: GraphView, node: NodeRecord) -> str:
+    if isinstance(node.value, TensorMeta):
+        return labels.dtype_text(node.value.dtype)
+    return _KINDS.get(type(node.value)) or each(node.value, lambda meta: labels.dtype_text(meta.dtype))
+
+
+def _args(view: GraphView, node: NodeRecord) -> str:
+    text = labels.args_text(node, view.names)
+    if node.body is not None and 0 <= node.body < len(view.bodies):
+        return (
+            f"body {view.bodies[node.body].name}"
+            if not text
+            else f"{text}, body {view.bodies[node.body].name}"
+        )
+    return text
+
+
+def _module(view: GraphView, node: NodeRecord) -> str:
+    return "" if node.source is None else node.source.call or node.source.module
+
+
+def _source(view: GraphView, node: NodeRecord) -> str:
+    return "" if node.source is None else labels.place_text(node.source.file, node.source.line)
+
+
+def _code(view: GraphView, node: NodeRecord) -> str:
+    return "" if node.source is None or not node.source.code else node.source.code.strip()
+
+
+def _users(view: GraphView, node: NodeRecord) -> str:
+    """How many nodes read it, and which: ``2: relu, add_1``."""
+    found = view.users[node.index]
+    names = labels.some(found, lambda i: labels.name_text(view.names[i]), 4)
+    return f"{len(found)}: {names}" if found else "0"
+
+
+def _bytes(view: GraphView, node: NodeRecord) -> str:
+    """Bytes as a plain number; a symbolic size with its value: ``64*s0 = 512``."""
+    if node.value is None:
+        return ""
+    size = nbytes(node.value)
+    if size is None:
+        return "?"
+    if isinstance(size, int):
+        return str(size) if size or any(True for _ in iter_tensors(node.value)) else ""
+    number = nbytes_at(node.value, view.hints)
+    return labels.dim_text(size) if number is None else f"{labels.dim_text(size)} = {number}"
+
+
+Column = Callable[[GraphView, NodeRecord], str]
+
+COLUMNS: dict[str, Column] = {
+    "index": lambda view, node: str(node.index),
+    "op": lambda view, node: node.op,
+    "name": lambda view, node: labels.name_text(node.name),
+    "target": lambda view, node: labels.node_target_text(node),
+    "args": _args,
+    "shape": _shape,
+    "dtype": _dtype,
+    "device": lambda view, node: each(node.value, lambda meta: meta.device),
+    "stride": lambda view, node: each(node.value, lambda meta: labels.stride_text(meta.stride)),
+    "offset": lambda view, node: each(node.value, lambda meta: labels.dim_text(meta.storage_offset)),
+    "grad": lambda view, node: each(node.value, lambda meta: "yes" if meta.requires_grad else "no"),
+    "value": lambda view, node: view.value(node.index),
+    "module": _module,
+    "source": _source,
+    "code": _code,
+    "users": _users,
+    "bytes": _bytes,
+}
+"""Every column that a table can show: its name, and how a node's cell reads."""
+
+COLUMNS["type"] = _value
