@@ -113,7 +113,9 @@ def test_every_piece_has_its_place():
 
 def test_imports_follow_the_layout():
     """No piece imports one that stands after it, capture only model, options and errors."""
-    wrong = [str(i) for i in ALL_IMPORTS if (to := part_named(i.module)) and to not in allowed(part_of(i.file))]
+    wrong = [
+        str(i) for i in ALL_IMPORTS if (to := part_named(i.module)) and to not in allowed(part_of(i.file))
+    ]
     assert wrong == []
 
 
@@ -138,8 +140,8 @@ def test_rich_and_click_stay_at_the_command_line():
 def test_no_file_hides_a_module_of_the_standard_library():
     """No file has the name of a standard-library module, so that a traceback's file names tell which is meant."""
     special = {"__init__", "__main__"}
-    named = [f for f in [*FILES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "samples").rglob("*.py")]]
-    assert [str(f) for f in named if f.stem in sys.stdlib_module_names - special] == []
+    everywhere = [*FILES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "samples").rglob("*.py")]
+    assert [str(f) for f in everywhere if f.stem in sys.stdlib_module_names - special] == []
 
 
 def test_top_level_folders():
@@ -171,7 +173,7 @@ def test_the_walker_sees_what_it_must(tmp_path, monkeypatch):
 
 
 WITHOUT_TORCH = {
-    "show": [["show", "FILE"], ["show", "FILE", "--format", "tree"], ["show", "FILE", "--format", "html"]],
+    "show": [["show", "FILE"], ["show", "FILE", "--format", "tree"], ["show", "FILE", "--format", "page"]],
     "diff": [["diff", "FILE", "FILE"]],
     "explain": [["explain", "FILE"]],
     "open": [["show", "FILE", "-o", "page.html"]],

@@ -1,7 +1,7 @@
 """What every benchmark shares: one Row a number, and ways to measure that say how far the machine itself wanders.
 
-A benchmark is a module ``bench_NAME.py`` in this folder with ``main() -> list[Row]``; ``run.py`` finds it, runs it in a process of
-its own and prints its rows. ``python -m tests.benchmarks.run NAME`` runs one.
+A benchmark is a module ``bench_NAME.py`` in this folder with ``main() -> list[Row]``; ``run.py`` finds it, runs it in a process
+of its own and prints its rows. ``python -m tests.benchmarks.run NAME`` runs one.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def process_cpu(args: Sequence[str], *, env: dict[str, str] | None = None) -> tu
 
 
 def terminal_seconds(args: Sequence[str], *, columns: int = 120) -> tuple[float, int]:
-    """(wall seconds, bytes printed) of one child whose stdout is a terminal of ``columns`` columns. Raises OSError when it fails."""
+    """(wall seconds, bytes printed) of one child that writes to a terminal. Raises OSError when it fails."""
     import pty
 
     master, slave = pty.openpty()
