@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
+import os
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+import torch._dynamo.config as dynamo_config
+from torch._dynamo import convert_frame, eval_frame, resume_execution
+from torch._dynamo import utils as dynamo_utils
+from torch._dynamo.callback import CallbackTrigger, callback_handler
+from torch._dynamo.convert_frame import register_bytecode_hook
 from torch._dynamo.output_graph import OutputGraph
 from torch._guards import CompileContext, TracingContext
 
@@ -196,3 +204,208 @@ def set_version(tensor: torch.Tensor, version: int) -> None:
     """
     if not tensor.is_inference():
         torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+
+
+@contextlib.contextmanager
+def watch_compiles(
+    started: Callable[[str], None], rewritten: Callable[[Any, Any], None], ended: Callable[[str], None]
+) -> Iterator[Callable[[], None]]:
+    """Call ``started(compile id)`` and ``ended(compile id)`` around each compile, ``rewritten(code, new code)`` in between.
+
+    ``rewritten`` is called once Dynamo made its bytecode, before it builds the guards. The three must not raise: an exception in
+    a callback ends the user's compile. Yields a function that registers the callbacks again: ``torch._dynamo.reset()`` drops
+    them, but not the bytecode hook. Nested compiles have no start and end of their own.
+    """
+
+    def start(args: Any) -> None:
+        if args.callback_trigger is CallbackTrigger.DYNAMO:
+            started(str(args.compile_id))
+
+    def end(args: Any) -> None:
+        if args.callback_trigger is CallbackTrigger.DYNAMO:
+            ended(str(args.compile_id))
+
+    def register() -> None:
+        with _LOCK:
+            if start not in callback_handler.start_callbacks:
+                callback_handler.register_start_callback(start)
+            if end not in callback_handler.end_callbacks:
+                callback_handler.register_end_callback(end)
+
+    register()
+    hook = register_bytecode_hook(rewritten)
+    try:
+        yield register
+    finally:
+        hook.remove()
+        with _LOCK, contextlib.suppress(ValueError):  # a reset took them away
+            callback_handler.remove_start_callback(start)
+        with _LOCK, contextlib.suppress(ValueError):
+            callback_handler.remove_end_callback(end)
+
+
+_METRICS_LIMIT = 100_000
+_METRICS_BEFORE: list[int | None] = []
+
+
+@contextlib.contextmanager
+def keep_metrics() -> Iterator[None]:
+    """Let torch keep all compilation metrics while somebody reads them; by default it holds the last 64."""
+    with _LOCK:
+        held = dynamo_utils._compilation_metrics.maxlen
+        _METRICS_BEFORE.append(held)
+        if held is not None and held < _METRICS_LIMIT:
+            dynamo_utils.set_compilation_metrics_limit(_METRICS_LIMIT)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            first = _METRICS_BEFORE[0]
+            _METRICS_BEFORE.pop()
+            if (
+                not _METRICS_BEFORE
+                and first is not None
+                and first != dynamo_utils._compilation_metrics.maxlen
+            ):
+                dynamo_utils.set_compilation_metrics_limit(first)
+
+
+def metrics_of_compiles() -> list[Any]:
+    """torch's CompilationMetrics, oldest first."""
+    return dynamo_utils.get_compilation_metrics()
+
+
+def break_reasons() -> list[Any]:
+    """Every GraphCompileReason of a break since the last reset: ``.reason``, ``.user_stack``."""
+    return dynamo_utils.graph_break_reasons
+
+
+def guard_failures(code: Any) -> list[str]:
+    """What failed at each recompile of a code object, a text a variant; the metrics keep the first only."""
+    return dynamo_utils.guard_failures.get(code, [])
+
+
+def codes_with_guard_failures() -> list[Any]:
+    """The code objects that were compiled more than once since the last reset."""
+    return list(dynamo_utils.guard_failures)
+
+
+class Compiling(NamedTuple):
+    """What Dynamo holds of the frame that it is compiling in this thread. ``local_values`` are the user's own objects."""
+
+    code: Any
+    local_values: dict[str, Any]
+    one_graph: bool
+    variants: int
+
+
+_MOST_FRAMES_UP = 60
+
+
+def compiling() -> Compiling | None:
+    """The innermost compile under way in this thread, or None.
+
+    No hook passes the frame on to the start callback, nor to anyone when no graph comes out; ``_compile`` has it among its own
+    locals (``code``, ``locals``, ``one_graph``, ``cache_entries``; the last is ``cache_size`` alone on 2.8).
+    """
+    frame = sys._getframe(1)
+    for _ in range(_MOST_FRAMES_UP):
+        if frame is None:
+            return None
+        if frame.f_code is convert_frame._compile.__code__:
+            return _compiling(frame.f_locals)
+        frame = frame.f_back
+    return None
+
+
+def _compiling(held: dict[str, Any]) -> Compiling:
+    entries = held.get("cache_entries")
+    count = len(entries) if entries is not None else getattr(held.get("cache_size"), "num_cache_entries", 0)
+    return Compiling(held.get("code"), held.get("locals") or {}, bool(held.get("one_graph")), count)
+
+
+def resume_root(code: Any) -> Any:
+    """The code object that a resume function continues, None for any other. A resume of a resume has the same root."""
+    found = resume_execution.ContinueExecutionCache.generated_code_metadata.get(code)
+    return None if found is None else found.code
+
+
+def guards_context(output: Any) -> Any:
+    """Where Dynamo collects the guards of the compile; it empties it right after the compile."""
+    return output.tracing_context.guards_context
+
+
+def guard_type(guard: Any) -> str:
+    """torch's name of a guard's kind (``TENSOR_MATCH``). ``create_fn_name`` came after 2.8."""
+    if hasattr(guard, "create_fn_name"):
+        return guard.create_fn_name()
+    function = guard.create_fn
+    return getattr(getattr(function, "func", function), "__name__", str(function))
+
+
+def guard_name(guard: Any) -> str:
+    """Dynamo's text of a guard's source, empty for the state of the process."""
+    return guard.name
+
+
+def dynamic_mode() -> str:
+    """How this compile treats sizes: ``on`` (dynamic=True), ``off`` (dynamic=False), ``automatic`` (static until they change)."""
+    if not dynamo_config.assume_static_by_default:
+        return "on"
+    return "automatic" if dynamo_config.automatic_dynamic_shapes else "off"
+
+
+def stance() -> str:
+    """The process's ``torch.compiler.set_stance``, ``default`` where none is set."""
+    return eval_frame._stance.stance
+
+
+@contextlib.contextmanager
+def watch_skips() -> Iterator[Callable[[], list[str]]]:
+    """Yields a function that gives the frames this thread saw declined before tracing: ``name (file:line): why``.
+
+    Dynamo keeps that list for its own fullgraph message when somebody asks for it (2.13 has it, 2.8 has not). A call
+    with fullgraph=True takes it over, so the function asks for it again.
+    """
+    state = getattr(eval_frame, "dynamo_tls", None)
+    if not hasattr(type(state), "skip_reasons"):
+        yield list
+        return
+    thread, before = threading.get_ident(), state.skip_reasons
+    state.skip_reasons = own = [] if before is None else before
+
+    def take() -> list[str]:
+        nonlocal own
+        if threading.get_ident() == thread and state.skip_reasons is None:
+            state.skip_reasons = own = []
+        taken = list(own)
+        own.clear()
+        return taken
+
+    try:
+        yield take
+    finally:
+        if state.skip_reasons is own:
+            state.skip_reasons = before
+
+
+def break_registry() -> dict[str, tuple[str, dict[str, Any]]]:
+    """torch's registry of graph breaks by type: ``GB0059`` and its entry (Explanation, Hints). Empty where there is none."""
+    path = os.path.join(os.path.dirname(torch._dynamo.__file__), "graph_break_registry.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            entries = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return {found[0]["Gb_type"]: (id, found[0]) for id, found in entries.items() if found}
+
+
+def codes_seen() -> list[Any]:
+    """The code objects that Dynamo looked at since the last reset and that are still alive."""
+    codes = [reference() for reference in list(getattr(convert_frame.input_codes, "seen", ()))]
+    return [code for code in codes if code is not None]
+
+
+def torch_folder() -> str:
+    """Where torch is installed, with a separator at its end."""
+    return os.path.join(os.path.dirname(torch.__file__), "")
