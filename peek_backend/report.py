@@ -42,18 +42,19 @@ class Report:
             self._tell(problems, options)
 
     def _print(self, graph: GraphRecord, options: Options) -> None:
+        from .render.table import Layout
         from .render.text import graph_text
 
         stream = _stream(options)
         width = terminal_width(stream)
-        text = graph_text(
-            graph,
+        layout = Layout(
             format=options.format,
             columns=options.columns,
             width=width,
             color=wants_color(options.color, stream),
             all_rows=width is None,
         )
+        text = graph_text(graph, layout)
         _write(stream, text + "\n")
 
     def _tell(self, problems: Sequence[Problem], options: Options) -> None:
