@@ -21,13 +21,15 @@ _DIGITS = re.compile(r"\d+")
 class Shown:
     """One row: a node, a group (one module or a run of equal ones), or a count of nodes left out.
 
-    Exactly one of ``node``, ``run`` and ``hidden`` is set. An open group's rows follow as ``inside``.
+    Exactly one of ``node``, ``run`` and ``hidden`` is set. An open group's rows follow as ``inside``; ``within`` is
+    the path of the module that a row stands in.
     """
 
-    __slots__ = ("depth", "hidden", "inside", "node", "run")
+    __slots__ = ("depth", "hidden", "inside", "node", "run", "within")
 
     def __init__(self, depth: int, *, node: int | None = None, run: Sequence[Module] = (), hidden: int = 0):
         self.depth, self.node, self.run, self.hidden = depth, node, run, hidden
+        self.within = ""
         self.inside: list[Shown] = []
 
     @property
@@ -70,6 +72,8 @@ class Folder:
                 return []
             rows = self._shortened(rows, self.left)
         self.left -= len(rows)
+        for row in rows:
+            row.within = group.module.module
         group.inside = rows
         return [row for row in rows if row.run and row.module.kind != "chunk"]
 

@@ -6,11 +6,14 @@ each output escapes for itself, at the last moment (``escape.py``).
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from peek_backend.analysis.dims import broadcast_dims, memory_format
 from peek_backend.model import (
@@ -177,14 +180,14 @@ def tensor_text(meta: TensorMeta, style: Style = PLAIN) -> str:
     """``f32[s0, 16]`` and what is special: ``f32[8, 4] grad``, ``f32[4] → f32[1, 4]``.
 
     The text after an arrow is what the tensor became by a later in-place op. A subclass shows its
-    inner tensors: ``DTensor f32[8, 4] {_local_tensor: f32[2, 4]}``.
+    inner tensors: ``f32[8, 4] DTensor {_local_tensor: f32[2, 4]}``.
     """
     text = f"{DTYPES.get(meta.dtype) or dtype_text(meta.dtype)}{shape_text(meta.shape)}"
     marks = [mark for mark in _marks(meta, style) if mark]
+    if meta.subclass:
+        marks.insert(0, shorten(_last_word(meta.subclass), MAX_NAME))
     if marks:
         text = " ".join([text, *marks])
-    if meta.subclass:
-        text = f"{shorten(meta.subclass.rpartition('.')[2], MAX_NAME)} {text}"
     if meta.inner:
         inner = some(
             list(meta.inner.items()), lambda kv: f"{shorten(kv[0], MAX_NAME)}: {value_text(kv[1], style)}", 4
@@ -193,6 +196,12 @@ def tensor_text(meta: TensorMeta, style: Style = PLAIN) -> str:
     if style.fate and meta.became is not None:
         text = f"{text} → {tensor_text(meta.became, style)}"
     return text
+
+
+def _last_word(qualified: str) -> str:
+    """``torch.distributed.DTensor`` to ``DTensor``; what stands in parentheses is left whole."""
+    head, bracket, rest = qualified.partition("(")
+    return head.rpartition(".")[2] + bracket + rest
 
 
 def _sym_text(value: SymInt | SymFloat | SymBool) -> str:
@@ -359,12 +368,19 @@ _ALIASES = (
 
 @lru_cache(maxsize=4096)
 def target_text(target: str) -> str:
-    """A target's short name: ``F.linear``, ``aten.mm``, ``operator.add``, ``cond``."""
+    """A target's short name: ``F.linear``, ``aten.mm``, ``operator.add``, ``cond``.
+
+    A function deep inside torch keeps the package and its own name: ``torch._functorch.predispatch._add_batch_dim``
+    is ``functorch._add_batch_dim``.
+    """
     for long, short in _ALIASES:
         if target.startswith(long):
             target = short + target[len(long) :]
             break
     target = target.removeprefix("higher_order.")
+    parts = target.split(".")
+    if parts[0] == "torch" and len(parts) > 3:
+        target = f"{parts[1].lstrip('_')}.{parts[-1]}"
     return shorten(target.removesuffix(".default"), MAX_NAME)
 
 
@@ -412,7 +428,7 @@ def returned_text(node: NodeRecord, names: Sequence[str]) -> str:
 
 
 def call_text(node: NodeRecord, graph: GraphRecord, names: Sequence[str] | None = None) -> str:
-    """A node as one expression: ``F.linear(x, w, b)``, ``h.view(4, -1)``, ``return (y,)``, an input's source.
+    """A node as one expression: ``F.linear(x, w)``, ``h.view(4, -1)``, ``a + b``, ``x[:, 0]``, ``return y``.
 
     Pass ``names`` (``names_of(graph)``) when asking for many nodes of one graph.
     """
@@ -425,7 +441,30 @@ def call_text(node: NodeRecord, graph: GraphRecord, names: Sequence[str] | None 
         receiver = arg_text(node.args[0], names)
         rest = NodeRecord(node.index, "", "", "", node.args[1:], node.kwargs, None, None)
         return f"{receiver}.{name_text(node.target)}({args_text(rest, names)})"
+    operator = node.target.rpartition(".")[2] if node.op == "call_function" and not node.kwargs else ""
+    if operator in _OPERATORS and node.target.startswith(("_operator.", "operator.")):
+        texts = [arg_text(arg, names) for arg in node.args]
+        if len(texts) == _OPERATORS[operator].count("{}"):
+            return _OPERATORS[operator].format(*texts).replace("[[", "[").replace("]]", "]")
     return f"{node_target_text(node)}({args_text(node, names)})"
+
+
+# What the functions of Python's operator module are written as; FX arguments are names or constants, so that no
+# parentheses are needed.
+_OPERATORS: dict[str, str] = {
+    **{
+        name: f"{{}} {sign} {{}}"
+        for name, sign in {
+            "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+            "matmul": "@", "and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
+            "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "is_": "is", "is_not": "is not",
+            "iadd": "+=", "isub": "-=", "imul": "*=", "itruediv": "/=", "ifloordiv": "//=", "ipow": "**=",
+            "imatmul": "@=", "iand": "&=", "ior": "|=", "ixor": "^=",
+        }.items()
+    },
+    "neg": "-{}", "pos": "+{}", "invert": "~{}", "not_": "not {}",
+    "getitem": "{}[{}]", "setitem": "{}[{}] = {}",
+}  # fmt: skip
 
 
 def place_text(file: str | None, line: int | None, *, full: bool = False) -> str:
@@ -436,6 +475,21 @@ def place_text(file: str | None, line: int | None, *, full: bool = False) -> str
     return f"{name}:{line}" if line else name
 
 
-def graph_name(graph: GraphRecord) -> str:
-    """``0/0 MLP.forward``: a graph's key and its code's name, each once."""
-    return graph.key if not graph.name or graph.name == graph.key else f"{graph.key} {name_text(graph.name)}"
+_RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
+
+
+def code_text(name: str) -> str:
+    """A code object's name as its author knows it: ``main.<locals>.f`` is ``f``; resumed code says where."""
+    name = name.rpartition("<locals>.")[2]
+    resumed = _RESUME.search(name)
+    return f"{name_text(resumed[1])} ▸ resumed at line {resumed[2]}" if resumed else name_text(name)
+
+
+def graph_keys(graphs: Sequence[GraphRecord]) -> list[str]:
+    """What to call each graph of a capture: its key, the attempt left out where no other has the same name.
+
+    Dynamo often restarts before it calls the backend, so that the only graph of a compile is attempt 1.
+    """
+    plain = [replace(graph, attempt=0, nodes=(), children=()).key for graph in graphs]
+    counts = Counter(plain)
+    return [short if counts[short] == 1 else graph.key for graph, short in zip(graphs, plain, strict=True)]

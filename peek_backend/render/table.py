@@ -6,6 +6,7 @@ module, the least useful columns give way and wide cells are cut; in a file ever
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -122,7 +123,7 @@ class _Grid:
         if row.node is None:
             text = _GROUP_CELLS.get(name, _no_text)(self.view, row)
         else:
-            text = COLUMNS[name](self.view, self.view.graph.nodes[row.node])
+            text = self.view.cell(row.node, name, within=row.within)
         return f"{'│' * row.depth} {text}" if row.depth and name == "name" else text
 
     def _painted(self, row: Shown, name: str, cell: str) -> str:
@@ -171,6 +172,15 @@ def _group_size(view: GraphView, row: Shown) -> str:
     return f"{size} ×{len(row.run)}" if len(row.run) > 1 else size
 
 
+def _group_call(view: GraphView, row: Shown) -> str:
+    """``LlamaDecoderLayer · 61 ops ×4``."""
+    return (
+        " · ".join(part for part in (row.module.class_name, _group_size(view, row)) if part)
+        if row.run
+        else ""
+    )
+
+
 def _group_output(name: str) -> Callable[[GraphView, Shown], str]:
     """The cell of the node whose value the group hands on."""
     return lambda view, row: view.cell(last_op(view, row.run[-1]), name) if row.run else ""
@@ -182,6 +192,7 @@ _GROUP_CELLS: dict[str, Callable[[GraphView, Shown], str]] = {
     "name": _group_name,
     "target": lambda view, row: row.module.class_name if row.run else "",
     "args": _group_size,
+    "call": _group_call,
     "module": lambda view, row: row.module.module if row.run else "",
     **{name: _group_output(name) for name in ("shape", "dtype", "type", "value", "device", "stride")},
 }
@@ -189,9 +200,10 @@ _GROUP_CELLS: dict[str, Callable[[GraphView, Shown], str]] = {
 
 # --- fitting into a terminal ---
 
-# Columns that may be cut, with the least that still reads well; shapes are cut last.
+# Columns that may be cut, with the least that still reads well.
 _FLEXIBLE = {
-    "args": 16, "code": 16, "users": 12, "target": 14, "name": 14, "module": 14, "value": 24, "type": 24, "shape": 22,
+    "name": 18, "target": 16, "args": 24, "call": 24, "code": 16, "users": 12, "module": 14,
+    "shape": 18, "type": 20, "value": 20,
 }  # fmt: skip
 _TAILS = {"name": 1 / 2, "target": 2 / 3, "module": 2 / 3}
 """Columns whose texts are cut in the middle, and how much of them is kept at the end: paths differ there."""
@@ -199,11 +211,11 @@ _LEAST = 4
 _SPACED = frozenset({"simple", "plain", "rst"})
 
 # What the default table does in a narrow terminal, in this order: it goes without the device, which the title
-# says, and the op, which the target shows; and shape and dtype become one (`f32[s0, 16]`).
+# says, and the op, which the target shows; then a node is one expression and one type (`f32[s0, 16]`).
 _NARROWER: tuple[Callable[[tuple[str, ...]], tuple[str, ...]], ...] = (
     lambda columns: tuple(c for c in columns if c != "device"),
     lambda columns: tuple(c for c in columns if c != "op"),
-    lambda columns: tuple("type" if c == "shape" else c for c in columns if c != "dtype"),
+    lambda columns: ("index", "name", "call", "type"),
 )
 
 
@@ -235,12 +247,21 @@ def _room(layout: Layout, count: int) -> int:
 
 
 def _share(grid: _Grid, columns: Sequence[str], room: int) -> list[int]:
-    """Widths that fit: the widest cells are cut first, down to what still reads well, and only then further."""
+    """Widths that fit: each time that column loses a character in which this tears the fewest cells.
+
+    So one long cell does not keep a whole column wide. Columns keep what still reads well while any other can give.
+    """
+    taken = [sorted(map(width, grid.column(c))) for c in columns]
     widths = [grid.natural(c) for c in columns]
     for floor in ([_FLEXIBLE.get(c, _NEVER_CUT) for c in columns], [_LEAST] * len(columns)):
         while sum(widths) > room:
             able = [i for i, w in enumerate(widths) if w > floor[i]]
             if not able:
                 break
-            widths[max(able, key=lambda i: widths[i])] -= 1
+            widths[min(able, key=lambda i: (_torn(taken[i], widths[i] - 1), -widths[i]))] -= 1
     return widths
+
+
+def _torn(widths: list[int], limit: int) -> int:
+    """How many of the sorted widths are over the limit."""
+    return len(widths) - bisect_right(widths, limit)

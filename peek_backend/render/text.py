@@ -25,38 +25,48 @@ def render_text(record: CaptureRecord, *, graph: str | None = None, **layout) ->
     Raises PeekError for a graph or a column that is not there.
     """
     chosen = Layout(**layout)
-    graphs = [find_graph(record, graph)] if graph is not None else record.graphs
-    parts = [graph_text(one, chosen) for one in graphs]
+    keys = labels.graph_keys(record.graphs)
+    wanted = range(len(keys)) if graph is None else [find_graph(record, graph)]
+    parts = [graph_text(record.graphs[i], chosen, key=keys[i]) for i in wanted]
     if graph is None:
         parts.append("\n".join(_after(record, chosen)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def find_graph(record: CaptureRecord, key: str) -> GraphRecord:
-    """The graph that is named ``key``; raises PeekError with the nearest one."""
-    for graph in record.graphs:
-        if graph.key == key:
-            return graph
-    keys = [graph.key for graph in record.graphs]
+def find_graph(record: CaptureRecord, key: str) -> int:
+    """Position of the graph that is named ``key``; raises PeekError with the nearest one."""
+    keys = labels.graph_keys(record.graphs)
+    for position, graph in enumerate(record.graphs):
+        if key in (keys[position], graph.key):
+            return position
     close = nearest(key, keys)
     hint = f"did you mean {close!r}? " if close else ""
     raise PeekError(f"no graph {key!r} in this capture", "", f"{hint}it has: {', '.join(keys) or 'none'}")
 
 
-def graph_text(graph: GraphRecord, layout: Layout | None = None) -> str:
-    """One graph: title, nodes, symbols, ending, notes; then the bodies of its higher-order ops, each once."""
+def graph_text(graph: GraphRecord, layout: Layout | None = None, *, key: str | None = None) -> str:
+    """One graph: title, nodes, symbols, ending, notes; then the bodies of its higher-order ops, each once.
+
+    ``key`` is what to call it, the graph's own key without it.
+    """
     layout = layout or Layout()
-    root = GraphView(graph)
-    parts = [_section(root, layout)]
+    key = labels.graph_keys([graph])[0] if key is None else key
+    parts = [_section(GraphView(graph), layout, graph_title(key, graph))]
     for child in graph.children:
-        parts.append(_section(GraphView(child, graph.children), layout, inside=root))
+        title = f"{key} ▸ {labels.name_text(child.name or 'body')}"
+        parts.append(_section(GraphView(child, graph.children), layout, title, body=True))
     return "\n\n".join(parts)
 
 
-def _section(view: GraphView, layout: Layout, inside: GraphView | None = None) -> str:
+def graph_title(key: str, graph: GraphRecord) -> str:
+    """``0/0 MLP.forward``: the key and the code's name, each once."""
+    return key if graph.name in ("", key) else f"{key} {labels.code_text(graph.name)}"
+
+
+def _section(view: GraphView, layout: Layout, name: str, *, body: bool = False) -> str:
     """One table with its title, and what is said under it."""
     dress = Dress(layout)
-    title = dress.title(*title_parts(view, inside))
+    title = dress.title(name, *title_parts(view, body=body))
     under = list(_under(view, dress))
     return "\n".join([title, _body(view, layout), *(["", *under] if under else [])])
 
@@ -69,19 +79,13 @@ def _body(view: GraphView, layout: Layout) -> str:
     return table_text(view, layout)
 
 
-def title_parts(view: GraphView, inside: GraphView | None = None) -> tuple[str, ...]:
-    """``0/0 MLP.forward``, ``model.py:12``, ``15 nodes, 6 ops …``, ``on cpu``, how it ended; a body names its parent."""
+def title_parts(view: GraphView, *, body: bool = False) -> list[str]:
+    """What a title says after the name: ``model.py:12``, ``on cpu``, how it ended, ``15 nodes, 6 ops …``."""
     graph = view.graph
-    name = labels.graph_name(graph) if inside is None else _body_name(view, inside)
     device = f"on {view.home}" if len(view.devices) == 1 else ""
-    parts = (name, labels.place_text(graph.file, graph.line), ", ".join(view.counts), device)
-    ending = view.ending if inside is None else ""
-    return tuple(part for part in (*parts, ending) if part)
-
-
-def _body_name(view: GraphView, inside: GraphView) -> str:
-    """``0/0 ▸ cond_true_0``: the parent's key, and the body's name in it."""
-    return f"{inside.graph.key} ▸ {labels.name_text(view.graph.name or 'body')}"
+    ending = "" if body else view.ending
+    parts = (labels.place_text(graph.file, graph.line), device, ending, ", ".join(view.counts))
+    return [part for part in parts if part]
 
 
 # --- under the table ---

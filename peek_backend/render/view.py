@@ -38,6 +38,20 @@ class Edge(NamedTuple):
     text: str
 
 
+class _NamesIn(Sequence):
+    """Names read through one module: what starts with its path starts with ``self`` instead."""
+
+    def __init__(self, names: Sequence[str], prefix: str):
+        self.names, self.prefix = names, prefix
+
+    def __getitem__(self, index):
+        name = self.names[index]
+        return f"self.{name[len(self.prefix) :]}" if name.startswith(self.prefix) else name
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
 class SymbolRow(NamedTuple):
     """A symbol as it is listed under a table: ``s0 = 8``, ``[2, ∞]``, every source, what is known of it."""
 
@@ -55,6 +69,7 @@ class GraphView:
         """``bodies`` are the root's children, which a node's ``body`` indexes; the graph's own without it."""
         self.graph = graph
         self.bodies = graph.children if bodies is None else bodies
+        self._names_in: dict[str, _NamesIn] = {}
 
     def __len__(self) -> int:
         return len(self.graph.nodes)
@@ -113,13 +128,24 @@ class GraphView:
         """What a node computes: ``f32[s0, 16] grad``."""
         return labels.value_text(self.graph.nodes[index].value, self.style)
 
-    def call(self, index: int) -> str:
-        """A node as one expression: ``F.linear(x, w, b)``."""
-        return labels.call_text(self.graph.nodes[index], self.graph, self.names)
+    def call(self, index: int, within: str = "") -> str:
+        """A node as one expression: ``F.linear(x, w, b)``; inside a module its parameters are ``self.weight``."""
+        return labels.call_text(self.graph.nodes[index], self.graph, self.names_in(within))
 
-    def cell(self, index: int, column: str) -> str:
-        """The text of one cell; ``column`` is a key of COLUMNS."""
-        return COLUMNS[column](self, self.graph.nodes[index])
+    def names_in(self, module: str) -> Sequence[str]:
+        """``names`` as the module's own code writes them: ``self.fc.weight`` for ``layers.0.fc.weight``."""
+        if not module:
+            return self.names
+        if module not in self._names_in:
+            self._names_in[module] = _NamesIn(self.names, f"{module}.")
+        return self._names_in[module]
+
+    def cell(self, index: int, column: str, within: str = "") -> str:
+        """The text of one cell; ``column`` is a key of COLUMNS, ``within`` the module under which it is shown."""
+        node = self.graph.nodes[index]
+        if within and column == "args":
+            return _args(self, node, within)
+        return self.call(index, within) if within and column == "call" else COLUMNS[column](self, node)
 
     def row(self, index: int, columns: Sequence[str]) -> list[str]:
         """The texts of one node's cells."""
@@ -164,7 +190,7 @@ class GraphView:
             return "never ran"
         if self.graph.ended_by is not None:
             return "ends in a graph break"
-        return "returns" if self.graph.stage == "dynamo" else ""
+        return "returns" if self.graph.stage == "dynamo" and self.graph.compile_id is not None else ""
 
 
 def _badges(meta: TensorMeta) -> Iterator[str]:
@@ -242,8 +268,8 @@ def _dtype(view: GraphView, node: NodeRecord) -> str:
     return _KINDS.get(type(node.value)) or each(node.value, lambda meta: labels.dtype_text(meta.dtype))
 
 
-def _args(view: GraphView, node: NodeRecord) -> str:
-    text = labels.args_text(node, view.names)
+def _args(view: GraphView, node: NodeRecord, within: str = "") -> str:
+    text = labels.args_text(node, view.names_in(within))
     if node.body is not None and 0 <= node.body < len(view.bodies):
         return (
             f"body {view.bodies[node.body].name}"
@@ -309,3 +335,4 @@ COLUMNS: dict[str, Column] = {
 """Every column that a table can show: its name, and how a node's cell reads."""
 
 COLUMNS["type"] = _value
+COLUMNS["call"] = lambda view, node: view.call(node.index)
