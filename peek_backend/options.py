@@ -34,12 +34,10 @@ TABLE_FORMATS = (
 FORMATS = (*TABLE_FORMATS, "tree")
 
 COLUMNS = (
-    "index", "op", "name", "target", "args", "shape", "dtype", "device",
-    "stride", "offset", "grad", "value", "module", "source", "code", "users", "bytes",
+    "index", "op", "name", "target", "args", "shape", "dtype", "device", "stride", "offset", "grad", "value",
+    "module", "source", "code", "users", "bytes", "type",
 )  # fmt: skip
-"""Every column that a table can show."""
-
-DEFAULT_COLUMNS = COLUMNS[:8]
+"""The columns that a table can show; a test compares them with the renderer's."""
 
 SAVE_KINDS = {
     ".dot": "dot", ".gv": "dot", ".svg": "svg", ".png": "png", ".pdf": "pdf",
@@ -69,7 +67,7 @@ class Options:
 
     inner: str | Callable[..., Any] | None = None
     format: str = "simple"
-    columns: tuple[str, ...] = DEFAULT_COLUMNS
+    columns: tuple[str, ...] | None = None
     save: SaveTarget | None = None
     quiet: bool = False
     strict: bool = False
@@ -191,7 +189,9 @@ OPTIONS: dict[str, Option] = {
     for option in (
         Option("inner", _inner, "backend that runs the graph once peek has read it; without it, as captured"),
         Option("format", _one_of("format", FORMATS), "a tabulate format, or 'tree'"),
-        Option("columns", _columns, "columns of the table, in order"),
+        Option(
+            "columns", _columns, "columns of the table, in order; without it the usual ones, as many as fit"
+        ),
         Option("save", _save, "folder or file to write; the suffix picks the kind"),
         Option("quiet", _boolean, "print nothing"),
         Option("strict", _boolean, "raise where peek cannot read something, instead of noting a problem"),

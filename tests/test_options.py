@@ -11,7 +11,6 @@ import tabulate
 from peek_backend.errors import PeekError
 from peek_backend.options import (
     COLUMNS,
-    DEFAULT_COLUMNS,
     OPTIONS,
     TABLE_FORMATS,
     Options,
@@ -20,6 +19,7 @@ from peek_backend.options import (
     variable_of,
     wants_color,
 )
+from peek_backend.render.view import COLUMNS as RENDERED_COLUMNS
 
 
 def given(**values):
@@ -181,9 +181,9 @@ def test_every_variable_is_read():
     assert [n for n in OPTIONS if getattr(options, n) == getattr(Options(), n)] == ["file"]
 
 
-def test_default_columns_are_columns():
-    """The columns shown by default are among those that exist."""
-    assert set(DEFAULT_COLUMNS) < set(COLUMNS)
+def test_columns_are_the_renderers():
+    """The columns that an option can name are those that a table can show."""
+    assert sorted(COLUMNS) == sorted(RENDERED_COLUMNS)
 
 
 class Terminal(io.StringIO):

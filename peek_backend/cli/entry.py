@@ -13,6 +13,7 @@ import click
 from .._version import __version__
 from ..errors import PeekError, unknown_name
 from ..snapshot.atomic import os_error
+from .output import tell
 
 T = TypeVar("T")
 
@@ -83,22 +84,20 @@ def _reporting(action: Callable[[], T]) -> T | int:
     try:
         return action()
     except PeekError as error:
-        return _say(f"peek: {error}", 2)
+        return _say(str(error), 2)
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        return _say("peek: interrupted", 130)
+        return _say("interrupted", 130)
     except BrokenPipeError:
         return _pipe_closed()
     except OSError as error:
-        return _say(f"peek: {os_error('write', 'the output', error)}", 2)
+        return _say(str(os_error("write", "the output", error)), 2)
 
 
 def _say(message: str, code: int) -> int:
-    """Write a message and return ``code``. Control characters are made visible: a file may have any name."""
-    visible = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
-    click.echo(visible, err=True)
+    tell(message)
     return code
 
 

@@ -29,7 +29,7 @@ SUFFIXES = {**SAVE_KINDS, ".html": "page", ".tsv": "tsv", ".tex": "latex", ".rst
 
 @dataclass(frozen=True)
 class View:
-    """How a capture is to be shown. ``width`` is in columns; None cuts nothing."""
+    """How a capture is to be shown. ``width`` is in columns; None cuts and folds nothing."""
 
     format: str
     options: Options
@@ -72,27 +72,38 @@ def display_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def view_of(output: str | None, **given: Any) -> View:
-    """The View that the command line asks for; PeekError for what it cannot mean."""
+    """The View that the command line asks for, in a file or on stdout; PeekError for what it cannot mean."""
     format_ = _format(given.pop("format"), output)
     table = format_ if format_ in FORMATS else None
-    options = _options(format=table, columns=given.pop("columns"), color=given.pop("color"))
-    terminal = output is None and sys.stdout.isatty()
+    options = options_of(format=table, columns=given.pop("columns"), color=given.pop("color"))
     all_rows = given.pop("all_rows")
     return View(
         format=format_ or options.format,
         options=options,
-        width=None if output else _width(terminal),
+        width=None if output else width_of(sys.stdout, all_rows),
         color=output is None and wants_color(options.color, sys.stdout),
-        all_rows=not terminal if all_rows is None else all_rows,
+        all_rows=bool(all_rows),
         **given,
     )
 
 
-def _options(**given: Any) -> Options:
+def report_view(stream: Any, *, all_rows: bool | None, **given: Any) -> View:
+    """The View of a report printed to ``stream``."""
+    options = options_of(**given)
+    return View(
+        format=options.format,
+        options=options,
+        width=width_of(stream, all_rows),
+        color=wants_color(options.color, stream),
+        all_rows=bool(all_rows),
+    )
+
+
+def options_of(**given: Any) -> Options:
     """The options in force; a variable that was not understood is told on stderr."""
     options, problems = resolve(given)
     for problem in problems:
-        click.echo(f"peek: {problem.where} {problem.what}; {problem.fix or problem.why}", err=True)
+        tell(f"{problem.where} {problem.what}; {problem.fix or problem.why}")
     return options
 
 
@@ -124,10 +135,15 @@ def _is_special(path: str) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
-def _width(terminal: bool) -> int | None:
-    """Columns to fit in: the terminal's, or COLUMNS where it is set; else None, a pipe gets whole cells."""
+def width_of(stream: Any, all_rows: bool | None) -> int | None:
+    """Columns to fit in, which also folds long tables: the terminal's, or COLUMNS where it is set.
+
+    None, which cuts and folds nothing, for a pipe or file, unless folding is asked for (``all_rows`` is False).
+    """
     columns = os.environ.get("COLUMNS", "")
-    if terminal or (columns.isdecimal() and int(columns)):
+    isatty = getattr(stream, "isatty", None)
+    terminal = callable(isatty) and isatty()
+    if terminal or all_rows is False or (columns.isdecimal() and int(columns)):
         return shutil.get_terminal_size().columns
     return None
 
@@ -190,15 +206,15 @@ def _show_pictures(record: CaptureRecord, view: View, output: str | None) -> Non
     drawing = Drawing(view.depth, view.expand, view.full)
     if output is not None:
         written = write(record, output, kind=view.format, drawing=drawing)
-        _tell(written.notes)
+        _tell_all(written.notes)
         if len(written.paths) > 1:
-            _tell([f"wrote {len(written.paths)} files: {', '.join(map(str, written.paths))}"])
+            tell(f"wrote {len(written.paths)} files: {', '.join(map(str, written.paths))}")
         return
     if view.format != "dot":
         _check_one_image(record)
     for graph in record.graphs:
         data, notes = draw(graph, view.format, drawing)
-        _tell(notes)
+        _tell_all(notes)
         write_stdout(data.decode()) if view.format == "dot" else _write_binary(data)
 
 
@@ -213,9 +229,19 @@ def _check_one_image(record: CaptureRecord) -> None:
         )
 
 
-def _tell(notes: Iterable[str]) -> None:
+def _tell_all(notes: Iterable[str]) -> None:
     for note in notes:
-        click.echo(f"peek: {note}", err=True)
+        tell(note)
+
+
+def tell(message: str) -> None:
+    """Say something on stderr, control characters made visible: a file may have any name."""
+    click.echo(f"peek: {visible(message)}", err=True)
+
+
+def visible(text: str) -> str:
+    """``text`` with everything that could steer a terminal, other than newlines, written as its escape."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 def _with_newline(text: str) -> str:

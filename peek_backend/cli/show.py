@@ -44,7 +44,7 @@ def _load_exported(file: str) -> CaptureRecord:
 
     read_bytes(file)  # says what is wrong with the path before torch is imported
     try:
-        from ..capture import record_exported
+        from ..capture.exported import record_exported
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

@@ -84,6 +84,7 @@ class Journal:
         self._counts = dict.fromkeys(KINDS, 0)
         self._descriptor: int | None = None
         self._closed = False
+        self.begun = False  # whether there is a file
         if not lazy:
             self._open()
 
@@ -127,6 +128,7 @@ class Journal:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(self.path, flags, 0o666)
+            self.begun = True
             write_all(self._descriptor, header)
         except (OSError, ValueError) as error:
             self._give_up()
@@ -154,6 +156,15 @@ class Journal:
 def _line(kind: str, data: Any, **fields: Any) -> bytes:
     raw = Raw(encode(data).rstrip(b"\n"))
     return msgspec.json.encode(Line(kind, raw, **fields)) + b"\n"
+
+
+def encode_record(record: CaptureRecord) -> bytes:
+    """A whole capture as the journal that a program would have written that ended well."""
+    lines = [_line("header", record.environment, schema_version=SCHEMA_VERSION)]
+    for name in ("frames", "graphs", "breaks", "recompiles", "problems", "notes"):
+        lines.extend(_line(_KIND_OF[type(item)], item) for item in getattr(record, name))
+    lines.append(_line("end", None))
+    return b"".join(lines)
 
 
 def child_path(path: str | os.PathLike[str], name: str) -> Path:

@@ -59,6 +59,12 @@ def test_records_and_patches_add_up(tmp_path):
     assert full_journal(path) == record_of(path) == read_journal(path)
 
 
+def test_whole_record_as_a_journal(tmp_path):
+    """A finished capture can be written as a journal and is read back equal."""
+    record = full_journal(tmp_path / "j")
+    assert snapshot.decode(journal_module.encode_record(record), "j") == record
+
+
 def test_every_cut_reads_or_is_one_error(tmp_path):
     """Cut at any byte, a journal gives the lines before the cut and a problem; a cut header is one error."""
     whole = full_journal(tmp_path / "j")
@@ -72,7 +78,9 @@ def test_every_cut_reads_or_is_one_error(tmp_path):
         record = snapshot.decode(data[:end], "j")
         assert record.environment == whole.environment
         written = set(data[:end].split(b"\n")) & set(data.split(b"\n"))
-        assert len(record.graphs) == sum(line.startswith(b'{"kind":"graph","data":{"comp') for line in written)
+        assert len(record.graphs) == sum(
+            line.startswith(b'{"kind":"graph","data":{"comp') for line in written
+        )
         ended = end == len(data) - 1  # only the last newline is missing
         assert [p.where for p in record.problems if p.where == "capture"] == ([] if ended else ["capture"])
 

@@ -1,0 +1,130 @@
+"""``peek run``: a program with every torch.compile in it observed, and a report when it ends."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import PeekError
+from ..snapshot.atomic import os_error
+from ..snapshot.journal import SUFFIX
+from .output import View, document, report_view, tell, visible
+from .program import Program
+from .recorder import Recorder, children_of, observe_children, own_root
+
+FOLDER = "peek-out"
+MOST_CHILDREN = 20  # lines that a report spends on child processes
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("-m", "module", is_flag=True, help="SCRIPT is a module's name, as in python -m.")
+@click.option("-o", "--output", metavar="FILE", help=f"Capture to write [{FOLDER}/SCRIPT{SUFFIX}].")
+@click.option(
+    "-q", "--quiet", is_flag=True, default=None, help="No report; the capture is written all the same."
+)
+@click.option("--format", metavar="NAME", help="Format of the report: a tabulate format, or tree.")
+@click.option("--columns", metavar="A,B,…", help="Columns of the tables, in order.")
+@click.option("--all/--fold", "all_rows", default=None, help="Every row, or long graphs folded by module.")
+@click.option("--color", metavar="WHEN", help="auto, always or never.")
+@click.argument("script")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def run(
+    module: bool, output: str | None, script: str, args: tuple[str, ...], **display: Any
+) -> Callable[[], int]:
+    """Run SCRIPT with ARGS as python would, and report every graph that torch.compile captured.
+
+    Every backend that the program names is observed and still runs. All that follows SCRIPT belongs to it, and the
+    exit code is its own. The report goes to stderr when the program ends, also after an error. The capture is
+    written while the program runs, so that a killed one leaves what peek show reads. Child processes (forks,
+    multiprocessing, Python programs that it starts) write their own beside it. A run replaces the files of the one
+    before.
+    """
+    view = report_view(sys.stderr, **display)
+    program = Program(script, args, module)
+    program.check()
+    root = own_root(Path(output) if output else _default_output(program))
+    for stale in children_of(root):
+        stale.unlink(missing_ok=True)
+    recorder = Recorder(root.absolute(), root.absolute())
+    return lambda: _run(program, recorder, _Report(str(root), program.target, view))
+
+
+def _default_output(program: Program) -> Path:
+    """``peek-out/NAME.peek.jsonl``, in a folder that git ignores by a file in it, as pytest's cache does."""
+    folder = Path(FOLDER)
+    try:
+        folder.mkdir(exist_ok=True)
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
+    except OSError as error:
+        refusal = os_error("write", folder / ".gitignore", error)
+        raise PeekError(refusal.problem, refusal.why, "name the capture with -o FILE") from None
+    return folder / f"{program.name}{SUFFIX}"
+
+
+def _run(program: Program, recorder: Recorder, report: _Report) -> int:
+    """Run the program. The report comes from atexit, after its threads and what it registered there itself."""
+    observe_children(recorder.root)
+    recorder.start()
+    atexit.register(_finish, recorder, report, os.getpid())
+    try:
+        loaded = program.load()
+    except PeekError as error:
+        report.silent = True
+        recorder.journal.path.unlink(missing_ok=True)  # nothing ran that it could be about
+        tell(str(error))
+        return 2
+    loaded.execute()
+    return 0
+
+
+def _finish(recorder: Recorder, report: _Report, pid: int) -> None:
+    """Close the capture and print the report; a forked child that came here too has nothing to print."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        sys.stdout.flush()
+    recorder.finish()
+    if os.getpid() == pid and not report.silent:
+        report.print(recorder)
+
+
+class _Report:
+    """What is printed to stderr when the program has ended."""
+
+    def __init__(self, path: str, program: str, view: View) -> None:
+        self.path, self.program, self.view = path, program, view
+        self.silent = view.options.quiet
+        self.stream = sys.stderr  # the program may put another in its place
+
+    def print(self, recorder: Recorder) -> None:
+        """Print; a stream that the program closed gets nothing, and no failure reaches the program's exit."""
+        try:
+            text = "".join(f"{line}\n" for line in self._lines(recorder))
+        except Exception as error:
+            text = f"peek: the report could not be made: {visible(f'{type(error).__name__}: {error}')}\n"
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            encoding = getattr(self.stream, "encoding", None) or "utf-8"
+            self.stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            self.stream.flush()
+
+    def _lines(self, recorder: Recorder) -> Iterator[str]:
+        yield ""
+        if recorder.session is None and not recorder.problems:
+            yield "no graph was captured: the program did not use torch.compile"
+        else:
+            yield document(recorder.record, self.view).rstrip("\n")
+        yield ""
+        yield f"peek: capture of {visible(self.program)}: {visible(self.path)}"
+        children = children_of(recorder.root)
+        for child in children[:MOST_CHILDREN]:
+            yield f"peek: child process: {visible(str(Path(self.path).with_name(child.name)))}"
+        if len(children) > MOST_CHILDREN:
+            yield f"peek: … and {len(children) - MOST_CHILDREN} more"
+        yield f"peek: look again with: peek show {visible(self.path)}"
