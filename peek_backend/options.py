@@ -34,7 +34,7 @@ TABLE_FORMATS = (
 FORMATS = (*TABLE_FORMATS, "tree")
 
 COLUMNS = (
-    "index", "op", "name", "target", "args", "shape", "dtype", "device", "stride", "offset", "grad", "value",
+    "index", "op", "name", "target", "args", "shape", "dtype", "device", "stride", "offset", "grad", "value", "type", "call",
     "module", "source", "code", "users", "bytes", "type",
 )  # fmt: skip
 """The columns that a table can show; a test compares them with the renderer's."""

@@ -6,7 +6,6 @@ module, the least useful columns give way and wide cells are cut; in a file ever
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -15,11 +14,12 @@ from peek_backend.errors import unknown_name
 
 from . import labels
 from .escape import MARKUP, cell_escape, cut, cut_middle, width
+from .fit import NEVER, share
 from .fold import Shown, first_op, fold, group_name, last_op
 from .view import COLUMNS, GraphView
 
 DEFAULT_COLUMNS = ("index", "op", "name", "target", "args", "shape", "dtype", "device")
-HEADERS = {"index": "#", "args": "arguments"}
+HEADERS = {"index": "#", "args": "arguments", "label": "name"}
 MAX_ROWS = 200
 """Rows that a terminal gets; a file gets all."""
 
@@ -27,7 +27,7 @@ MAX_ROWS = 200
 class Layout(Struct, frozen=True):
     """How a text is laid out.
 
-    ``format`` is a tabulate format or ``tree``, ``columns`` the table's (None: the default ones, which may give
+    ``format`` is a tabulate format or ``tree``, ``columns`` the table's (None: the default ones; these may give
     way in a narrow terminal), ``width`` the terminal's columns (None: a file), ``color`` allows ANSI colours,
     ``all_rows`` shows every row, ``links`` makes file names clickable (OSC 8), ``how_all`` is what a folded
     table tells its reader.
@@ -102,29 +102,35 @@ class _Grid:
             self.columns[name] = [self.escape(self._cell(row, name)) for row in self.rows]
         return self.columns[name]
 
-    def natural(self, name: str) -> int:
-        """What the column takes uncut; tabulate pads a header by 2 (its MIN_PADDING)."""
-        header = len(HEADERS.get(name, name)) + 2
-        return max(header, *map(width, self.column(name)))
+    def widths(self, name: str) -> list[int]:
+        """What the header and each cell take uncut; tabulate pads a header by 2 (its MIN_PADDING)."""
+        return [len(HEADERS.get(name, name)) + 2, *map(width, self.column(name))]
 
     def shown(self, name: str, limit: int | None) -> list[str]:
         """The cells as they are printed: cut to ``limit`` columns, coloured if that is wanted."""
         cells = self.column(name)
         if limit is not None:
-            cells = [
-                cut_middle(cell, limit, _TAILS[name]) if name in _TAILS else cut(cell, limit)
-                for cell in cells
-            ]
+            cells = [self._cut(row, name, cell, limit) for row, cell in zip(self.rows, cells, strict=True)]
         if self.layout.colored:
             cells = [self._painted(row, name, cell) for row, cell in zip(self.rows, cells, strict=True)]
         return cells
+
+    def _cut(self, row: Shown, name: str, cell: str, limit: int) -> str:
+        """Paths keep their ends, calls their start."""
+        if len(cell) <= limit and cell.isascii():
+            return cell
+        path = name in _TAILS or (name == "call" and self._is_input(row))
+        return cut_middle(cell, limit, _TAILS.get(name, 2 / 3)) if path else cut(cell, limit)
+
+    def _is_input(self, row: Shown) -> bool:
+        return row.node is not None and self.view.graph.nodes[row.node].op in ("placeholder", "get_attr")
 
     def _cell(self, row: Shown, name: str) -> str:
         if row.node is None:
             text = _GROUP_CELLS.get(name, _no_text)(self.view, row)
         else:
             text = self.view.cell(row.node, name, within=row.within)
-        return f"{'│' * row.depth} {text}" if row.depth and name == "name" else text
+        return f"{'│' * row.depth} {text}" if row.depth and name in ("name", "label") else text
 
     def _painted(self, row: Shown, name: str, cell: str) -> str:
         """Groups bold, inputs dim, targets of ops cyan: light, and nothing is told by colour alone."""
@@ -132,7 +138,7 @@ class _Grid:
             return cell
         if row.node is None:
             return f"\x1b[1m{cell}{_END}"
-        if self.view.graph.nodes[row.node].op in ("placeholder", "get_attr"):
+        if self._is_input(row):
             return f"\x1b[2m{cell}{_END}"
         return f"\x1b[36m{cell}{_END}" if name == "target" else cell
 
@@ -190,6 +196,7 @@ _GROUP_CELLS: dict[str, Callable[[GraphView, Shown], str]] = {
     "index": _group_index,
     "op": lambda view, row: row.module.kind if row.run else "",
     "name": _group_name,
+    "label": _group_name,
     "target": lambda view, row: row.module.class_name if row.run else "",
     "args": _group_size,
     "call": _group_call,
@@ -202,12 +209,11 @@ _GROUP_CELLS: dict[str, Callable[[GraphView, Shown], str]] = {
 
 # Columns that may be cut, with the least that still reads well.
 _FLEXIBLE = {
-    "name": 18, "target": 16, "args": 24, "call": 24, "code": 16, "users": 12, "module": 14,
+    "name": 18, "label": 18, "target": 16, "args": 24, "call": 24, "code": 16, "users": 12, "module": 14,
     "shape": 18, "type": 20, "value": 20,
 }  # fmt: skip
-_TAILS = {"name": 1 / 2, "target": 2 / 3, "module": 2 / 3}
+_TAILS = {"name": 1 / 2, "label": 1 / 2, "target": 2 / 3, "module": 2 / 3}
 """Columns whose texts are cut in the middle, and how much of them is kept at the end: paths differ there."""
-_LEAST = 4
 _SPACED = frozenset({"simple", "plain", "rst"})
 
 # What the default table does in a narrow terminal, in this order: it goes without the device, which the title
@@ -215,7 +221,7 @@ _SPACED = frozenset({"simple", "plain", "rst"})
 _NARROWER: tuple[Callable[[tuple[str, ...]], tuple[str, ...]], ...] = (
     lambda columns: tuple(c for c in columns if c != "device"),
     lambda columns: tuple(c for c in columns if c != "op"),
-    lambda columns: ("index", "name", "call", "type"),
+    lambda columns: ("index", "label", "call", "type"),
 )
 
 
@@ -225,43 +231,20 @@ def _fit(
     """The columns to show and how wide: default ones give way first, then cells are cut."""
     if layout.width is None or layout.markup:
         return columns, [None] * len(columns)
-    for narrower in _NARROWER if layout.columns is None else ():
+    for narrower in _NARROWER if columns == DEFAULT_COLUMNS else ():
         if _least(grid, columns) <= _room(layout, len(columns)):
             break
         columns = narrower(columns)
-    return columns, _share(grid, columns, _room(layout, len(columns)))
+    floors = [_FLEXIBLE.get(c, NEVER) for c in columns]
+    return columns, share([grid.widths(c) for c in columns], floors, _room(layout, len(columns)))
 
 
 def _least(grid: _Grid, columns: Sequence[str]) -> int:
     """The width under which the table would read badly."""
-    return sum(min(grid.natural(c), _FLEXIBLE.get(c, _NEVER_CUT)) for c in columns)
-
-
-_NEVER_CUT = 1 << 30
+    return sum(min(max(grid.widths(c)), _FLEXIBLE.get(c, NEVER)) for c in columns)
 
 
 def _room(layout: Layout, count: int) -> int:
     """Characters for the cells of ``count`` columns, without what the format puts between them."""
     between = 2 * (count - 1) if layout.format in _SPACED else 3 * count + 1
     return (layout.width or 0) - between
-
-
-def _share(grid: _Grid, columns: Sequence[str], room: int) -> list[int]:
-    """Widths that fit: each time that column loses a character in which this tears the fewest cells.
-
-    So one long cell does not keep a whole column wide. Columns keep what still reads well while any other can give.
-    """
-    taken = [sorted(map(width, grid.column(c))) for c in columns]
-    widths = [grid.natural(c) for c in columns]
-    for floor in ([_FLEXIBLE.get(c, _NEVER_CUT) for c in columns], [_LEAST] * len(columns)):
-        while sum(widths) > room:
-            able = [i for i, w in enumerate(widths) if w > floor[i]]
-            if not able:
-                break
-            widths[min(able, key=lambda i: (_torn(taken[i], widths[i] - 1), -widths[i]))] -= 1
-    return widths
-
-
-def _torn(widths: list[int], limit: int) -> int:
-    """How many of the sorted widths are over the limit."""
-    return len(widths) - bisect_right(widths, limit)

@@ -92,7 +92,7 @@ def title_parts(view: GraphView, *, body: bool = False) -> list[str]:
 
 
 def _under(view: GraphView, dress: Dress) -> Iterator[str]:
-    yield from dress.lines(_symbol_lines(view))
+    yield from dress.lines(_symbol_lines(view, dress.layout))
     graph = view.graph
     if graph.ended_by is not None:
         yield from dress.lines(break_lines(graph.ended_by), "yellow")
@@ -102,17 +102,28 @@ def _under(view: GraphView, dress: Dress) -> Iterator[str]:
     yield from dress.lines([problem_text(problem) for problem in graph.problems], "red")
 
 
-def _symbol_lines(view: GraphView) -> Iterator[str]:
+MAX_SYMBOLS = 24
+"""Symbols that a terminal lists; a file gets all."""
+
+
+def _symbol_lines(view: GraphView, layout: Layout) -> Iterator[str]:
     """``s0 = 8  in [2, ∞]  from x.shape[0], y.shape[0]``, in columns, then the relations between them."""
-    rows = [
-        (f"{row.name} = {row.hint}" if row.hint else row.name, f"in {row.range}", row.sources, row.note)
-        for row in view.symbols
-    ]
-    widths = [max((width(row[i]) for row in rows), default=0) for i in range(2)]
-    for row in rows:
-        head = "  ".join(text + " " * (w - width(text)) for text, w in zip(row, widths, strict=False))
-        origin = f"from {row[2]}" if row[2] else ""
-        yield "  ".join(part for part in (head, origin, f"({row[3]})" if row[3] else "") if part)
+    rows = view.symbols
+    if layout.width is not None and not layout.all_rows:
+        rows = rows[:MAX_SYMBOLS]
+    heads = [(f"{row.name} = {row.hint}" if row.hint else row.name, row.range) for row in rows]
+    widths = [max((width(head[i]) for head in heads), default=0) for i in range(2)]
+    for row, head in zip(rows, heads, strict=True):
+        columns = [text + " " * (w - width(text)) for text, w in zip(head, widths, strict=True)]
+        sources = f"from {row.sources}" if row.sources else ""
+        note = f"({row.note})" if row.note else ""
+        line = "  ".join(part for part in (*columns, note, sources) if part).rstrip()
+        if layout.width is not None and sources and width(line) > layout.width and not layout.markup:
+            yield line.removesuffix(sources).rstrip()
+            line = f"  {sources}"
+        yield line
+    if len(rows) < len(view.symbols):
+        yield f"… {labels.plural(len(view.symbols) - len(rows), 'more symbol')}; {layout.how_all}"
     yield from view.graph.relations
 
 
@@ -204,18 +215,14 @@ class Dress:
         self.escape = _around_escape(layout.format)
 
     def title(self, *parts: str) -> str:
-        """The parts on one line; in a terminal too narrow for it on several, none torn."""
-        lines, used = [self.escape(parts[0])], width(parts[0])
-        for part in parts[1:]:
-            text = self.escape(part)
-            used += 3 + width(text)
-            if self._wraps and used > (self.layout.width or used):
-                lines.append(text)
-                used = width(text)
-            else:
-                lines[-1] += f" · {text}"
-        first, *rest = lines
-        painted = [self._paint(first, "bold"), *(self._paint(line, "dim") for line in rest)]
+        """The parts on one line; where a terminal is too narrow, what the last ones say goes into the next."""
+        texts = [self.escape(part) for part in parts]
+        lines = [" · ".join(texts)]
+        for first in range(len(texts) - 1, 0, -1):
+            if not self._wraps or width(lines[0]) <= (self.layout.width or 0):
+                break
+            lines = [" · ".join(texts[:first]), " · ".join(texts[first:])]
+        painted = [self._paint(lines[0], "bold"), *(self._paint(line, "dim") for line in lines[1:])]
         return self.heading.format("\n".join(painted))
 
     @property

@@ -17,9 +17,10 @@ from peek_backend.passes.repeats import structure_keys
 
 from . import labels
 from .escape import cut, osc8, visible, width
+from .fit import share
 from .fold import equal_runs, group_name, last_op
 from .table import Layout
-from .view import GraphView
+from .view import TYPE_ONLY, GraphView
 
 MAX_LINES = 200
 """Lines that a terminal gets; a file gets all."""
@@ -105,7 +106,8 @@ class _Planter:
             branch = Branch(labels.name_text(node.name), self.view.call(node.index), node.op)
         else:
             branch = Branch(labels.plural(len(indices), "op"), self._ops_text(indices))
-        branch.type, branch.place = self.view.value(node.index), self.view.cell(node.index, "source")
+        branch.type = labels.value_text(node.value, TYPE_ONLY)
+        branch.place = self.view.cell(node.index, "source")
         return branch
 
     def _group(self, run: Sequence[Module]) -> Branch:
@@ -116,7 +118,7 @@ class _Planter:
         name = f"{first.class_name}{times}".strip()
         branch = Branch(group_name(run), f"{name} · {ops}" if name else ops, "group")
         branch.module = first
-        branch.type = self.view.value(last_op(self.view, run[-1]))
+        branch.type = labels.value_text(self.nodes[last_op(self.view, run[-1])].value, TYPE_ONLY)
         branch.place = self.view.cell(inside[0], "source") if inside else ""
         return branch
 
@@ -158,21 +160,15 @@ def _aligned(view: GraphView, rows: Sequence[tuple[str, Branch]], layout: Layout
     return lines
 
 
-_FLOORS = (24, 24, 24, 0)
+_FLOORS = (24, 24, 16, 0)
 """What each column keeps before any other is cut further: title, class or call, type, place."""
 
 
 def _widths(cells: list[list[str]], limit: int | None) -> list[int]:
-    widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
+    taken = [[width(text) for text in column] for column in zip(*cells, strict=True)]
     if limit is None:
-        return widths
-    for floors in (_FLOORS, (8,) * len(_FLOORS)):
-        while sum(widths) + 2 * (sum(w > 0 for w in widths) - 1) > limit:
-            able = [i for i, w in enumerate(widths) if w > floors[i]]
-            if not able:
-                break
-            widths[max(able, key=lambda i: widths[i])] -= 1
-    return widths
+        return [max(column) for column in taken]
+    return share(taken, _FLOORS, limit - 2 * (len(taken) - 1))
 
 
 def _painted(cells: list[str], lead: str, branch: Branch) -> list[str]:

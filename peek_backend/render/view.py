@@ -29,6 +29,9 @@ from peek_backend.passes.hierarchy import Module, build_hierarchy
 from . import labels
 from .labels import Style
 
+TYPE_ONLY = Style(layout=False, grad=False)
+"""Dtype and shape in one (``f32[s0, 16]``), and what the tensor became: for where room is short."""
+
 
 class Edge(NamedTuple):
     """A value that flows: from node ``source`` to node ``target``, reading ``text`` (``f32[s0, 16]``)."""
@@ -53,7 +56,7 @@ class _NamesIn(Sequence):
 
 
 class SymbolRow(NamedTuple):
-    """A symbol as it is listed under a table: ``s0 = 8``, ``[2, ∞]``, every source, what is known of it."""
+    """A symbol as it is listed: ``s0``, its hint, ``in [2, ∞]`` or ``always 4``, every source, what else is known."""
 
     name: str
     hint: str
@@ -145,7 +148,7 @@ class GraphView:
         node = self.graph.nodes[index]
         if within and column == "args":
             return _args(self, node, within)
-        return self.call(index, within) if within and column == "call" else COLUMNS[column](self, node)
+        return self.call(index, within) if within and column == "call" else NARROW_COLUMNS[column](self, node)
 
     def row(self, index: int, columns: Sequence[str]) -> list[str]:
         """The texts of one node's cells."""
@@ -190,7 +193,8 @@ class GraphView:
             return "never ran"
         if self.graph.ended_by is not None:
             return "ends in a graph break"
-        return "returns" if self.graph.stage == "dynamo" and self.graph.compile_id is not None else ""
+        compiled = self.graph.stage == "dynamo" and self.graph.compile_id is not None
+        return "returns" if compiled else ""
 
 
 def _badges(meta: TensorMeta) -> Iterator[str]:
@@ -205,13 +209,14 @@ def _badges(meta: TensorMeta) -> Iterator[str]:
 
 def _symbol_rows(graph: GraphRecord) -> Iterator[SymbolRow]:
     for symbol in graph.symbols:
+        fixed = symbol.lower is not None and symbol.lower == symbol.upper
         notes = ["unbacked"] if symbol.unbacked else []
-        if symbol.replaced_by is not None:
+        if symbol.replaced_by is not None and not fixed:
             notes.append(f"became {labels.dim_text(symbol.replaced_by)}")
         yield SymbolRow(
             symbol.name,
             "" if symbol.hint is None else str(symbol.hint),
-            labels.range_text(symbol.lower, symbol.upper),
+            f"always {symbol.lower}" if fixed else f"in {labels.range_text(symbol.lower, symbol.upper)}",
             ", ".join(symbol.sources),
             ", ".join(notes),
         )
@@ -230,14 +235,6 @@ def each(value: ValueInfo | None, read: Callable[[TensorMeta], str]) -> str:
     if len(set(texts)) == 1:
         return texts[0]
     return f"({labels.some(texts, lambda text: text or '-', 4)})" if any(texts) else ""
-
-
-def _value(view: GraphView, node: NodeRecord) -> str:
-    """``f32[s0, 16]``: dtype and shape in one, as a narrow table shows them."""
-    return labels.value_text(node.value, _NARROW)
-
-
-_NARROW = Style(layout=False, grad=False)
 
 
 def _shape(view: GraphView, node: NodeRecord) -> str:
@@ -311,6 +308,14 @@ def _bytes(view: GraphView, node: NodeRecord) -> str:
     return labels.dim_text(size) if number is None else f"{labels.dim_text(size)} = {number}"
 
 
+def _label(view: GraphView, node: NodeRecord) -> str:
+    """The name, but ``(parameter)`` for one whose long name nothing refers to: arguments have its path."""
+    name = view.names[node.index]
+    if name == node.name or node.source is None:
+        return labels.name_text(node.name)
+    return f"({node.source.input_kind})"
+
+
 Column = Callable[[GraphView, NodeRecord], str]
 
 COLUMNS: dict[str, Column] = {
@@ -326,6 +331,8 @@ COLUMNS: dict[str, Column] = {
     "offset": lambda view, node: each(node.value, lambda meta: labels.dim_text(meta.storage_offset)),
     "grad": lambda view, node: each(node.value, lambda meta: "yes" if meta.requires_grad else "no"),
     "value": lambda view, node: view.value(node.index),
+    "type": lambda view, node: labels.value_text(node.value, TYPE_ONLY),
+    "call": lambda view, node: view.call(node.index),
     "module": _module,
     "source": _source,
     "code": _code,
@@ -334,5 +341,5 @@ COLUMNS: dict[str, Column] = {
 }
 """Every column that a table can show: its name, and how a node's cell reads."""
 
-COLUMNS["type"] = _value
-COLUMNS["call"] = lambda view, node: view.call(node.index)
+NARROW_COLUMNS: dict[str, Column] = {**COLUMNS, "label": _label}
+"""With ``label``, which stands for ``name`` where room is short."""
