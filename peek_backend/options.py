@@ -34,8 +34,8 @@ TABLE_FORMATS = (
 FORMATS = (*TABLE_FORMATS, "tree")
 
 COLUMNS = (
-    "index", "op", "name", "target", "args", "shape", "dtype", "device", "stride", "offset", "grad", "value", "type", "call",
-    "module", "source", "code", "users", "bytes", "type",
+    "index", "op", "name", "target", "args", "shape", "dtype", "device", "stride", "offset", "grad", "value",
+    "type", "call", "module", "source", "code", "users", "bytes", "call",
 )  # fmt: skip
 """The columns that a table can show; a test compares them with the renderer's."""
 
