@@ -43,7 +43,7 @@ bench: $(READY)  ## measure speed and memory beside other tools; BENCH="capture 
 	$(BIN)/python -m tests.benchmarks.run $(BENCH)
 
 readme: $(READY)  ## run again what README.md and the gallery show
-	$(BIN)/python samples/readme.py
+	$(BIN)/python -m tests.samples.regenerate
 
 clean:  ## remove what these targets made
 	rm -rf .venv .venv-torch-* .pytest_cache .ruff_cache .hypothesis build ./*.egg-info peek-out

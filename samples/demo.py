@@ -5,6 +5,7 @@ Nothing is downloaded. The table below is what peek prints; it also writes the g
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import torch
@@ -33,9 +34,10 @@ def small_llama() -> LlamaForCausalLM:
 def main() -> None:
     model = small_llama()
     tokens = torch.randint(0, 256, (2, 16))
+    options = {"columns": "index,op,target,args,shape,dtype", "file": sys.stdout}
     with torch.no_grad(), peek_backend.session() as session:
-        eager = model(tokens).logits
-        compiled = torch.compile(model, backend="peek", dynamic=True)(tokens).logits
+        eager = model(input_ids=tokens).logits
+        compiled = torch.compile(model, backend="peek", options=options)(input_ids=tokens).logits
 
     record = session.record
     written = []
