@@ -35,7 +35,7 @@ FORMATS = (*TABLE_FORMATS, "tree")
 
 COLUMNS = (
     "index", "op", "name", "target", "args", "shape", "dtype", "device", "stride", "offset", "grad", "value",
-    "type", "call", "module", "source", "code", "users", "bytes", "call",
+    "type", "call", "module", "source", "code", "users", "bytes",
 )  # fmt: skip
 """The columns that a table can show; a test compares them with the renderer's."""
 
