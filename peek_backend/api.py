@@ -97,7 +97,7 @@ def as_record(record: CaptureRecord) -> Record:
     return Record(**{name: getattr(record, name) for name in CaptureRecord.__struct_fields__})
 
 
-class session:  # noqa: N801 - used as a function: ``with peek_backend.session() as s``
+class session:
     """Collects every graph that the block compiles, whatever the backend, in all threads; prints nothing.
 
     ``.record`` is what was captured so far, also after the block.

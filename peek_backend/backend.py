@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .errors import PeekError
-from .options import Options, resolve, wants_color
+from .options import Options, resolve
 from .report import Report
 
 _REPORT = Report()
@@ -22,14 +22,11 @@ def peek(
 ) -> Callable[..., Any]:
     """A Dynamo backend: shows the graph, then returns what the inner backend makes of it.
 
-    ``options`` as in ``peek_backend.options``; ``mode`` goes to the inner backend. Raises PeekError for an unknown option or value
-    before the inner backend is called, and with ``strict`` for what could not be read; the inner backend's own exceptions
-    pass unchanged. Without ``inner`` the result is ``gm.forward``.
+    ``options`` as in ``peek_backend.options``; ``mode`` goes to the inner backend. Raises PeekError for an unknown option
+    or value before the inner backend is called, and with ``strict`` for what could not be read; the inner backend's own
+    exceptions pass unchanged. Without ``inner`` the result is ``gm.forward``.
     """
-    from .capture.inner import (
-        check_inner,
-        hand_on,
-    )  # torch is loaded by now; the module itself must not need it
+    from .capture.inner import check_inner, hand_on
 
     settings, problems = resolve(options or {})
     check_inner(settings.inner)
@@ -42,10 +39,10 @@ peek.reset = _REPORT.reset  # type: ignore[attr-defined]  # torch._dynamo.reset(
 
 def _look(gm: Any, example_inputs: Sequence[Any], settings: Options, problems: Sequence[Any]) -> None:
     """Reads and shows the graph. With ``strict`` a failure raises; otherwise it is told and the program runs on."""
-    from .capture.compat import current_output_graph
-    from .capture.session import observe
-
     try:
+        from .capture.compat import current_output_graph
+        from .capture.session import observe
+
         graph = observe(current_output_graph(), gm, example_inputs)
         _REPORT.show(graph, settings, problems)
     except Exception as error:
@@ -66,6 +63,3 @@ def _tell(text: str, settings: Options) -> None:
         stream.write(text + "\n")
     except Exception:  # a closed stream must not end the user's program
         return
-
-
-__all__ = ["peek", "wants_color"]

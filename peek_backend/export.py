@@ -25,6 +25,9 @@ class Drawing(NamedTuple):
     full: bool = False
 
 
+AS_DEFAULT = Drawing()
+
+
 class Written(NamedTuple):
     """Files that were written, and what the renderer had to leave out or fold."""
 
@@ -42,7 +45,7 @@ def kind_of(path: str | Path) -> str:
 
 
 def write(
-    record: CaptureRecord, path: str | Path, *, kind: str | None = None, drawing: Drawing = Drawing()
+    record: CaptureRecord, path: str | Path, *, kind: str | None = None, drawing: Drawing = AS_DEFAULT
 ) -> Written:
     """Write ``record`` to ``path`` by atomic replace; the suffix picks the kind.
 
@@ -66,7 +69,7 @@ def write(
     return Written(tuple(paths), tuple(notes))
 
 
-def write_graph(graph: GraphRecord, path: Path, kind: str, drawing: Drawing = Drawing()) -> Sequence[str]:
+def write_graph(graph: GraphRecord, path: Path, kind: str, drawing: Drawing = AS_DEFAULT) -> Sequence[str]:
     """Draw one graph to ``path``; returns the renderer's notes."""
     from .snapshot.atomic import write_bytes
 
@@ -75,7 +78,7 @@ def write_graph(graph: GraphRecord, path: Path, kind: str, drawing: Drawing = Dr
     return notes
 
 
-def draw(graph: GraphRecord, kind: str, drawing: Drawing = Drawing()) -> tuple[bytes, Sequence[str]]:
+def draw(graph: GraphRecord, kind: str, drawing: Drawing = AS_DEFAULT) -> tuple[bytes, Sequence[str]]:
     """One graph as DOT text or an image, with the renderer's notes."""
     from .render.dot import dot_with_notes
 

@@ -136,9 +136,17 @@ def _function_name(target: Any) -> str:
         name = fx.node._get_qualified_name(target)
     except Exception:  # not a function torch can name: a bound method, an instance
         name = _dotted(target)
-    return without_addresses(
-        name.replace("_operator.", "operator.", 1) if name.startswith("_operator.") else name
-    )
+    return without_addresses(_public(name))
+
+
+def _public(name: str) -> str:
+    """The public name of what Python and torch keep in private modules."""
+    module, _, attribute = name.rpartition(".")
+    if module == "_operator":
+        return f"operator.{attribute}"
+    if module == "torch._C._nn" and hasattr(torch.nn.functional, attribute):
+        return f"torch.nn.functional.{attribute}"
+    return name
 
 
 def _dotted(target: Any) -> str:

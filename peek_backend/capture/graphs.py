@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -37,16 +38,21 @@ class Origin(NamedTuple):
     fake_mode: Any = None
     name: str = ""
     # Sources of placeholders by name, for graphs that know them another way than Dynamo (an ExportedProgram).
-    sources: dict[str, Source] = {}
-    state: dict[str, str] = {}
+    sources: Mapping[str, Source] = MappingProxyType({})
+    state: Mapping[str, str] = MappingProxyType({})
 
 
-def read_graph(gm: fx.GraphModule, origin: Origin = Origin()) -> GraphRecord:
+NO_COMPILE = Origin()
+
+
+def read_graph(gm: fx.GraphModule, origin: Origin = NO_COMPILE) -> GraphRecord:
     """The record of ``gm``. What cannot be read of a node is a Problem of the record; the rest is kept.
 
     Adds no guard, keeps no tensor, calls no user code (torch function modes and subclasses are off while it reads).
     """
-    mode = origin.fake_mode or _fake_mode_of(gm)
+    mode = (
+        _fake_mode_of(gm) or origin.fake_mode
+    )  # the compile's own is a fresh one by now, with the same shape environment
     shape_env = getattr(mode, "shape_env", None)
     with _looking_only(shape_env):
         return _GraphReader(origin, mode, shape_env).read(gm)
@@ -63,14 +69,16 @@ def _looking_only(shape_env: Any) -> Iterator[None]:
 
 
 def _fake_mode_of(gm: fx.GraphModule) -> Any:
+    """The fake mode of the graph's tensors; where it has only symbols, what knows their shape environment."""
+    env = None
     for node in gm.graph.nodes:
         for key in _VALUE_KEYS:
             value = node.meta.get(key)
             if isinstance(value, FakeTensor):
                 return value.fake_mode
             if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                return _EnvOnly(value.node.shape_env)
-    return None
+                env = env or _EnvOnly(value.node.shape_env)
+    return env
 
 
 class _EnvOnly(NamedTuple):
@@ -108,7 +116,7 @@ class _GraphReader:
             symbols=self._guarded("symbols", self._symbols) or (),
             modules=self.sources.modules,
             stacks=tuple(self.sources.stacks),
-            state=self.origin.state,
+            state=dict(self.origin.state),
             problems=tuple(self.problems),
         )
 
@@ -202,7 +210,6 @@ class _BodyReader:
         return self._attributes[target]
 
     def _node(self, index: int, node: fx.Node, produced: dict, writes: Writes | None) -> NodeRecord:
-        tree = self.tree
         try:
             value, body = self._value(index, node, produced, writes), self._body(node)
             return NodeRecord(
@@ -218,12 +225,10 @@ class _BodyReader:
             )
         except Exception:
             return self._node_in_parts(index, node, produced, writes)
-        finally:
-            del tree
 
     def _node_in_parts(self, index: int, node: fx.Node, produced: dict, writes: Writes | None) -> NodeRecord:
         """The slow way, taken after a failure: what can be read is kept, each part that cannot is a Problem."""
-        part = lambda what, read: self.tree._guarded(f"{what} of node {node.name}", read)  # noqa: E731 - used six times below
+        part = self._part(node)
         return NodeRecord(
             index=index,
             name=str(node.name),
@@ -235,6 +240,9 @@ class _BodyReader:
             source=part("source", lambda: self._source(node)),
             body=part("subgraph", lambda: self._body(node)),
         )
+
+    def _part(self, node: fx.Node) -> Callable[[str, Callable[[], Any]], Any]:
+        return lambda what, read: self.tree._guarded(f"{what} of node {node.name}", read)
 
     def _source(self, node: fx.Node) -> Source | None:
         if node.op == "placeholder" and (known := self.tree.origin.sources.get(node.name)) is not None:
@@ -267,12 +275,9 @@ class _BodyReader:
         return value
 
     def _body(self, node: fx.Node) -> int | None:
-        if node.op == "get_attr":
-            module = self._attribute(node)
-        elif node.op == "call_module":
-            module = self._attribute(node)
-        else:
+        if node.op not in ("get_attr", "call_module"):
             return None
+        module = self._attribute(node)
         return self.tree.body(module, str(node.target)) if isinstance(module, fx.GraphModule) else None
 
 

@@ -33,7 +33,8 @@ def inspect_call(
 
     Afterwards these are as before: compiled variants and dynamism of ``fn`` and of all it calls, torch's counters, buffers,
     inputs, gradients, attributes of modules, RNG, grad mode. The call's exception passes with ``peek_record`` on it. What the
-    code does outside torch (files, prints, globals) happens. Raises PeekError for an unknown ``inner`` or an ``fn`` that is no callable.
+    code does outside torch (files, prints, globals) happens. Raises PeekError for an unknown ``inner``, or an ``fn`` that is
+    not callable.
     """
     check_inner(inner)
     original = _uncompiled(fn)

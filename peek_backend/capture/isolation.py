@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
-import torch._dynamo.convert_frame as convert_frame
-import torch._dynamo.pgo as pgo
 import torch._dynamo.utils as dynamo_utils
+from torch._dynamo import convert_frame, pgo
 from torch._dynamo.guards import DeletedGuardManagerWrapper
 
 from . import compat

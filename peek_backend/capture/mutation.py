@@ -1,7 +1,7 @@
 """Values as they were when they were produced.
 
-Dynamo's ``example_value`` is the state at the end of the trace: after ``y = x.clone(); y.transpose_(0, 1)`` the node of ``y`` shows
-the transposed shape, since both nodes hold one object. The few nodes whose object a later op gives other metadata are
+Dynamo's ``example_value`` is the state at the end of the trace: after ``y = x.clone(); y.transpose_(0, 1)`` the node of
+``y`` shows the transposed shape, since both nodes hold one object. The few nodes whose object a later op gives other metadata are
 run again under the tracing fake mode, in order and on copies; all others keep what they have.
 """
 
@@ -17,8 +17,11 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 # In-place ops that can change shape, stride, offset, dtype or storage of their first operand.
 METADATA_OPS = frozenset(
-    "transpose_ t_ unsqueeze_ squeeze_ swapaxes_ swapdims_ moveaxis_ resize_ resize_as_ resize_as_sparse_ set_ "
-    "as_strided_ requires_grad_ detach_ rename_ sparse_resize_ sparse_resize_and_clear_ data set_data".split()
+    (
+        *("transpose_", "t_", "swapaxes_", "swapdims_", "moveaxis_", "unsqueeze_", "squeeze_", "as_strided_"),
+        *("resize_", "resize_as_", "resize_as_sparse_", "sparse_resize_", "sparse_resize_and_clear_"),
+        *("set_", "data", "set_data", "requires_grad_", "detach_", "rename_"),
+    )
 )
 # Names without the underscore that write their first operand.
 _WRITERS = frozenset(

@@ -56,7 +56,7 @@ def input_kind(origin: str, example: Any = None) -> str:
         return "buffer"
     if ".size()[" in origin or ".stride()[" in origin or ".storage_offset()" in origin:
         return "size"
-    if "___get_torch_function_mode_stack" in origin or "___" in origin.split("[")[0]:
+    if origin.startswith("___"):
         return "argument" if _WRAPPERS.match(origin) else "state"
     if "__closure__" in origin or "cell_contents" in origin:
         return "closure"
@@ -141,8 +141,8 @@ class SourceReader:
 
     def _scope(self, stack: dict[str, tuple[str, Any]]) -> tuple[str, str]:
         module, call = "", ""
-        for key, (path, kind) in stack.items():
-            path = self._module_path(path)
+        for key, (raw, kind) in stack.items():
+            path = self._module_path(raw)
             step = path[len(module) + 1 :] if module and path.startswith(module + ".") else path
             again = str(key).partition("@")[2]
             call = ".".join(
@@ -182,16 +182,23 @@ def _class_name(kind: Any) -> str:
 
 
 def receiver_of(code: Any) -> str | None:
-    """The name of the local that holds a method's own object, None for a plain function.
+    """The name of the local that holds the compiled module, None for a plain function.
 
-    A code object's qualified name has a class before the last dot unless that part is ``<locals>``.
+    A code object's qualified name (Python 3.11 on) has a class before the last dot unless that part is ``<locals>``. A module
+    of torch.nn is compiled through a wrapper of Dynamo's that holds it as ``fn``.
     """
-    if code is None or not code.co_argcount:
+    if code is None:
         return None
-    first = code.co_varnames[0]
+    if _is_dynamo_wrapper(code):
+        return "fn"
+    first = code.co_varnames[0] if code.co_argcount else None
     prefix = getattr(code, "co_qualname", "").rpartition(".")[0]
     is_method = bool(prefix) and not prefix.endswith("<locals>")
     return first if first == "self" or is_method else None
+
+
+def _is_dynamo_wrapper(code: Any) -> bool:
+    return code.co_filename.replace("\\", "/").endswith("torch/_dynamo/external_utils.py")
 
 
 _RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
@@ -209,7 +216,15 @@ def code_name(code: Any, local_values: dict[str, Any] | None = None) -> str:
     resume = _RESUME.search(local)
     if resume:
         return f"{local[: resume.start()]}{resume[1]} ▸ resume@{resume[2]}"
-    receiver = (local_values or {}).get("self")
+    values = local_values or {}
+    if _is_dynamo_wrapper(code) and "fn" in values:
+        inner = values["fn"]
+        return (
+            f"{type(inner).__qualname__}.forward"
+            if hasattr(inner, "forward")
+            else getattr(inner, "__qualname__", local)
+        )
+    receiver = values.get("self")
     if prefix and code.co_varnames[:1] == ("self",) and receiver is not None:
         return f"{type(receiver).__qualname__}.{_attribute_of(receiver, code) or local}"
     return local

@@ -1,7 +1,7 @@
 """A torch value as a ValueInfo, read without adding a guard.
 
-Safe on symbols: ``str``, ``stride()``, ``node.hint``. Anything that compares, hashes or formats a SymInt with a spec would add a guard
-or raise, so sizes are told apart by exact type before they are touched.
+Safe on symbols: ``str``, ``stride()``, ``node.hint``. Anything that compares, hashes or formats a SymInt with a spec
+would add a guard or raise, so sizes are told apart by exact type before they are touched.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ValueReader:
         """Metadata of a tensor, with the inner tensors of a wrapper subclass and the level of a functorch wrapper."""
         kind = type(value)
         layout = value.layout
-        strided = layout is torch.strided and not value.is_nested
+        strided = layout is torch.jagged or (layout is torch.strided and not value.is_nested)
         return TensorMeta(
             shape=self.dims(_nested_shape(value) if value.is_nested else value.shape),
             dtype=self.dtype(value.dtype),
@@ -121,7 +121,7 @@ class ValueReader:
             subclass=None if kind is FakeTensor else self._subclass(value),
             inner=_EMPTY if kind is FakeTensor else self._inner(value),
             flags=_flags(value),
-            storage=self._storage(value) if strided else None,
+            storage=self._storage(value) if layout is torch.strided else None,
         )
 
     def _storage(self, value: torch.Tensor) -> int | None:

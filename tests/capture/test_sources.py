@@ -1,0 +1,157 @@
+"""Inputs, lines and modules as a person writes them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from peek_backend.capture.sources import input_kind, parse_stack, readable
+from tests.capture.helpers import by_target, graph_of, node
+
+
+@pytest.mark.parametrize(
+    ("origin", "expected"),
+    [
+        ("L['self']._modules['fc1']._parameters['weight']", "fc1.weight"),
+        ("L['self']._modules['layers']._modules['0']._modules['mlp']._buffers['b']", "layers.0.mlp.b"),
+        ("L['x']", "x"),
+        ("L['batch'][0]['ids']", "batch[0]['ids']"),
+        ("G['model']._modules['fc1']._parameters['weight']", "model.fc1.weight"),
+        ("L['x'].size()[0]", "x.shape[0]"),
+        ("L['x'].stride()[1]", "x.stride(1)"),
+        ("___as_tensor(L['scale'])", "scale"),
+        ("G['__import_transformers_dot_models_dot_llama'].eps", "transformers.models.llama.eps"),
+        ("L['self'].__dict__['scale']", "scale"),
+        ("list(dict.keys(L['d']))[0]", "list(dict.keys(d))[0]"),
+        ("L['a b\\'c']", "a b\\'c"),
+        ("what is this", "what is this"),
+    ],
+)
+def test_readable(origin, expected):
+    """torch's names of inputs become those of the code; what is not understood stays."""
+    assert readable(origin) == expected
+
+
+@pytest.mark.parametrize(
+    ("origin", "kind"),
+    [
+        ("L['self']._modules['fc1']._parameters['weight']", "parameter"),
+        ("L['self']._buffers['mask']", "buffer"),
+        ("L['x']", "argument"),
+        ("L['x'].size()[0]", "size"),
+        ("___as_tensor(L['scale'])", "argument"),
+        ("G['table']", "global"),
+        ("___get_torch_function_mode_stack_at(0)", "state"),
+    ],
+)
+def test_input_kind(origin, kind):
+    """What sort of input a source is."""
+    assert input_kind(origin) == kind
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+        self.register_buffer("offset", torch.ones(4))
+
+    def forward(self, x):
+        return self.fc(x) + self.offset
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList([Block(), Block()])
+        self.shared = Block()
+
+    def forward(self, x, *, batch):
+        for block in self.blocks:
+            x = block(x)
+        x = self.shared(self.shared(x))
+        return x * batch[0]["scale"]
+
+
+def model_graph():
+    return graph_of(Model(), torch.randn(2, 4), batch=[{"scale": torch.ones(4)}])
+
+
+def test_inputs_by_path():
+    """Parameters and buffers by FQN, arguments by the expression that reaches them."""
+    inputs = {n.source.input: n.source.input_kind for n in model_graph().nodes if n.op == "placeholder"}
+    assert inputs["blocks.0.fc.weight"] == "parameter"
+    assert inputs["shared.offset"] == "buffer"
+    assert inputs["x"] == inputs["batch[0]['scale']"] == "argument"
+
+
+def test_module_paths_and_classes():
+    """Each node knows its module; a module called twice keeps its calls apart."""
+    graph = model_graph()
+    linears = [n for n in graph.nodes if n.target == "torch.nn.functional.linear"]
+    assert [n.source.module for n in linears] == ["blocks.0.fc", "blocks.1.fc", "shared.fc", "shared.fc"]
+    assert [n.source.call for n in linears] == ["", "", "", "shared@1.fc@1"]
+    assert graph.modules["blocks.1"] == "Block"
+    assert graph.modules["shared.fc"] == "Linear"
+
+
+def test_lines():
+    """A node carries the innermost line of the user's code and the lines that led there."""
+    graph = model_graph()
+    source = by_target(graph, "torch.nn.functional.linear").source
+    assert source.file == __file__
+    assert (source.function, source.code) == ("forward", "return self.fc(x) + self.offset")
+    assert [f.code for f in graph.stacks[source.caller]] == ["x = block(x)"]
+
+
+def test_graph_is_named_after_its_code():
+    """A graph goes by the qualified name, without torch's and Python's inner words."""
+    assert model_graph().name == "Model.forward"
+    assert graph_of(lambda x: x.sin(), torch.ones(2)).name == "<lambda>"
+
+
+def test_decorated_method_goes_by_its_object():
+    """A wrapper around forward is named after the object that it runs on."""
+
+    def decorate(method):
+        def wrapper(self, *args):
+            return method(self, *args)
+
+        return wrapper
+
+    class Net(torch.nn.Module):
+        @decorate
+        def forward(self, x):
+            return x.sin()
+
+    assert graph_of(Net(), torch.ones(2)).name.endswith("Net.forward")
+
+
+def test_module_by_another_name():
+    """A module that is a plain argument keeps its name in the paths."""
+    fn = lambda net, x: net.fc(x)  # noqa: E731
+    inputs = [n.source.input for n in graph_of(fn, Block(), torch.randn(2, 4)).nodes if n.op == "placeholder"]
+    assert "net.fc.weight" in inputs
+
+
+def test_stack_text_with_carets():
+    """Caret lines, missing code and colons in names do not confuse the frames."""
+    text = (
+        '  File "a b.py", line 3, in f\n    x = g(y)\n        ^^^^\n  File "<string>", line 1, in <lambda>\n'
+    )
+    frames = parse_stack(text)
+    assert [(f.file, f.line, f.function, f.code) for f in frames] == [
+        ("a b.py", 3, "f", "x = g(y)"),
+        ("<string>", 1, "<lambda>", ""),
+    ]
+
+
+def test_float_argument():
+    """A Python float that Dynamo lifts is an input under its own name."""
+
+    def fn(x, scale):
+        return x * scale
+
+    with torch._dynamo.config.patch(specialize_float=False):
+        graph = graph_of(fn, torch.ones(2), 2.5, dynamic=True)
+    assert "scale" in {n.source.input for n in graph.nodes if n.op == "placeholder"}
+    assert node(graph, "output").source is None
