@@ -1,0 +1,171 @@
+"""Hypothesis strategies for snapshots: every kind of type, argument and entry, with hostile names in all of them."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from peek_backend.model import snapshot as m
+from peek_backend.snapshot.graphfile_text import keyword, string
+
+HOSTILE = [
+    "", " ", "-", "x", "x.y", "batch[0]['ids']", "s0", "u12", "None", "True", "nan", "torch.float32", "a b", "a  b",
+    " x ", "`x`", "%x", "@x", "x = y", "f(x)", "a, b", "a=b", "a:b", '"q"', '\\', '\\u0020', '\x00', '\n', '\r\n', '\t',
+    '\x1b[31m', '\u2028', '\u202e', '\ud800', "é", "日本", "🔥", "</script>", "| a |", "->", "{", "in [2, ∞]",
+    "f ▸ resume#1", "x SKIPPED: y", "because", "   at f:g", "graph f", "out", "<<<<<<<", "#", "# x", "__", "9", "1e5",
+    "٣", "s٣", "layers.0.attn", "self.fc1", "a.", ".a", "...", "f.<locals>.g", "<lambda>", "x" * 3000,
+]  # fmt: skip
+NAMES = st.deferred(lambda: st.sampled_from(HOSTILE) | st.text(max_size=12))
+EXPRESSIONS = (
+    st.sampled_from(["s0", "2*s0", "s0*(s1 + 1)", "Max(1, s0)//2", "4", "-s0", "s0 + 1)", "(", "a, b"])
+    | NAMES
+)
+DIMS = st.integers(-1, 2**70) | EXPRESSIONS
+SHAPES = st.lists(DIMS, max_size=3).map(tuple)
+
+
+def pairs_of_items(items):
+    return st.lists(st.tuples(NAMES, items), max_size=3).map(tuple)
+
+
+def tensors(inner):
+    return st.builds(
+        m.TensorType,
+        dtype=st.sampled_from(
+            ["f32", "b8", "i64", "Size", "None", "Nonesuch", "tuple", "odd dtype", "a[", ""]
+        )
+        | NAMES,
+        shape=SHAPES,
+        grad=st.booleans(),
+        stride=st.none() | SHAPES,
+        offset=st.just(0) | DIMS,
+        device=st.none() | st.sampled_from(["cuda:0", "meta", "cpu", ""]) | NAMES,
+        layout=st.just("") | NAMES,
+        flags=st.lists(st.sampled_from(["conj", "neg"]) | NAMES, max_size=2).map(tuple),
+        subclass=st.just("") | NAMES,
+        inner=st.just(()) | pairs_of_items(inner),
+    )
+
+
+@st.composite
+def tuples(draw, inner):
+    items = tuple(draw(st.lists(inner, max_size=3)))
+    named = bool(items) and draw(st.booleans())
+    fields = tuple(draw(NAMES) for _ in items) if named else ()
+    return m.TupleType(
+        items, draw(st.sampled_from(["tuple", "list", "torch.return_types.max", "dict"]) | NAMES), fields
+    )
+
+
+def types():
+    leaves = (
+        st.none()
+        | st.builds(m.NoneType)
+        | st.builds(m.SymType, st.sampled_from(["SymInt", "SymFloat", "SymBool"]), EXPRESSIONS)
+        | st.builds(m.ScalarType, NAMES, NAMES)
+        | st.builds(m.SizeType, SHAPES)
+        | st.builds(m.OpaqueType, NAMES, NAMES)
+    )
+    return st.recursive(leaves | tensors(leaves), lambda inner: tensors(inner) | tuples(inner), max_leaves=6)
+
+
+FLOATS = st.sampled_from([float("nan"), float("inf"), -float("inf"), 0.1, -0.0, 1e300, 5e-324]) | st.floats()
+LEAVES = st.sampled_from(
+    ["None", "True", "False", "...", "torch.float32", "torch.bfloat16", "s0", "u3", m.SLOT]
+) | (
+    st.integers(-(2**80), 2**80).map(str)
+    | FLOATS.map(repr)
+    | NAMES.map(string)
+    | st.tuples(
+        st.sampled_from(["device", "layout", "memory_format", "complex", "sym", "function", "repr"]), NAMES
+    ).map(lambda p: f"{p[0]}({string(p[1])})")
+)
+
+
+def values():
+    """Written argument values, nested lists, dicts and slices among them."""
+
+    def nest(inner):
+        items = st.lists(inner, max_size=4)
+        return (
+            items.map(lambda v: f"[{', '.join(v)}]")
+            | st.lists(st.tuples(inner, inner), max_size=3).map(
+                lambda v: f"{{{', '.join(f'{a}: {b}' for a, b in v)}}}"
+            )
+            | st.tuples(inner, inner, inner).map(lambda v: f"slice({', '.join(v)})")
+        )
+
+    return st.recursive(LEAVES, nest, max_leaves=8)
+
+
+@st.composite
+def calls(draw, operands: int, bodies: int) -> m.Call:
+    """A call whose slots refer to what stands above it."""
+    parts = draw(st.lists(values(), max_size=3))
+    parts += [f"{keyword(draw(NAMES))}={draw(values())}" for _ in range(draw(st.integers(0, 2)))]
+    template = ", ".join(parts)
+    if not operands + bodies:
+        template = template.replace(m.SLOT, "7")
+    indices = st.integers(-bodies, operands - 1)
+    return m.Call(template, tuple(draw(indices) for _ in range(template.count(m.SLOT))))
+
+
+PLACES = st.builds(m.Place, NAMES, NAMES, NAMES)
+TARGETS = (
+    st.sampled_from(["F.linear", ".view", "operator.add", "get_attr[a.b]", "aten.add.Tensor", "a b(c)"])
+    | NAMES
+)
+
+
+@st.composite
+def sections(draw, bodies: int):
+    """Inputs, nodes and output of one graph."""
+    names = draw(st.lists(NAMES, max_size=4, unique=True))
+    inputs = tuple(m.Input(name, draw(types())) for name in names)
+    labels = draw(st.lists(NAMES | st.sampled_from(["a.b", "a.b_1", "relu"]), max_size=5, unique=True))
+    nodes = []
+    pool = draw(st.lists(st.none() | PLACES, min_size=1, max_size=2))
+    for index, label in enumerate(labels):
+        call = draw(calls(len(inputs) + index, bodies))
+        place = draw(st.sampled_from(pool))
+        nodes.append(m.Node(label, draw(TARGETS), call.template, call.operands, draw(types()), place))
+    return inputs, tuple(nodes), draw(calls(len(inputs) + len(nodes), bodies))
+
+
+NUMBERS = st.none() | st.integers(-(2**65), 2**65) | st.floats(allow_nan=False, allow_infinity=False)
+SYMBOLS = st.builds(
+    m.Symbol,
+    NAMES,
+    st.lists(NAMES, max_size=2).map(tuple),
+    NUMBERS,
+    NUMBERS,
+    st.just("int") | NAMES.filter(bool),
+)
+
+
+@st.composite
+def graphs(draw) -> m.Graph:
+    names = draw(st.lists(NAMES, max_size=2, unique=True))
+    bodies = tuple(m.Body(name, *draw(sections(len(names)))) for name in names)
+    inputs, nodes, output = draw(sections(len(names)))
+    return m.Graph(
+        frame=draw(NAMES),
+        resume=draw(st.integers(0, 3)),
+        variant=draw(st.integers(1, 3)),
+        call=draw(st.integers(0, 2)),
+        stage=draw(st.sampled_from(["dynamo", "joint", "post_grad"]) | NAMES),
+        because=draw(NAMES),
+        symbols=tuple(draw(st.lists(SYMBOLS, max_size=2))),
+        guards=tuple(draw(st.lists(NAMES, max_size=2))),
+        inputs=inputs,
+        nodes=nodes,
+        output=output,
+        bodies=bodies,
+    )
+
+
+def snapshots():
+    breaks = st.builds(m.Break, NAMES, PLACES, NAMES)
+    skipped = st.builds(m.Skipped, NAMES, st.sampled_from(m.SKIPPED_STATES), NAMES, st.none() | PLACES)
+    env = st.lists(st.tuples(NAMES, NAMES), max_size=3).map(tuple)
+    entries = st.lists(graphs() | breaks | skipped, max_size=3).map(tuple)
+    return st.builds(m.Snapshot, NAMES, env, st.lists(NAMES, max_size=2).map(tuple), entries)
