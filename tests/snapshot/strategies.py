@@ -68,6 +68,8 @@ def types():
     return st.recursive(leaves | tensors(leaves), lambda inner: tensors(inner) | tuples(inner), max_leaves=6)
 
 
+TYPES = types()
+
 FLOATS = st.sampled_from([float("nan"), float("inf"), -float("inf"), 0.1, -0.0, 1e300, 5e-324]) | st.floats()
 LEAVES = st.sampled_from(
     ["None", "True", "False", "...", "torch.float32", "torch.bfloat16", "s0", "u3", m.SLOT]
@@ -97,11 +99,14 @@ def values():
     return st.recursive(LEAVES, nest, max_leaves=8)
 
 
+VALUES = values()
+
+
 @st.composite
 def calls(draw, operands: int, bodies: int) -> m.Call:
     """A call whose slots refer to what stands above it."""
-    parts = draw(st.lists(values(), max_size=3))
-    parts += [f"{keyword(draw(NAMES))}={draw(values())}" for _ in range(draw(st.integers(0, 2)))]
+    parts = draw(st.lists(VALUES, max_size=3))
+    parts += [f"{keyword(draw(NAMES))}={draw(VALUES)}" for _ in range(draw(st.integers(0, 2)))]
     template = ", ".join(parts)
     if not operands + bodies:
         template = template.replace(m.SLOT, "7")
@@ -120,14 +125,14 @@ TARGETS = (
 def sections(draw, bodies: int):
     """Inputs, nodes and output of one graph."""
     names = draw(st.lists(NAMES, max_size=4, unique=True))
-    inputs = tuple(m.Input(name, draw(types())) for name in names)
+    inputs = tuple(m.Input(name, draw(TYPES)) for name in names)
     labels = draw(st.lists(NAMES | st.sampled_from(["a.b", "a.b_1", "relu"]), max_size=5, unique=True))
     nodes = []
     pool = draw(st.lists(st.none() | PLACES, min_size=1, max_size=2))
     for index, label in enumerate(labels):
         call = draw(calls(len(inputs) + index, bodies))
         place = draw(st.sampled_from(pool))
-        nodes.append(m.Node(label, draw(TARGETS), call.template, call.operands, draw(types()), place))
+        nodes.append(m.Node(label, draw(TARGETS), call.template, call.operands, draw(TYPES), place))
     return inputs, tuple(nodes), draw(calls(len(inputs) + len(nodes), bodies))
 
 

@@ -42,7 +42,7 @@ def test_round_trip_of_many(snapshot):
 def mlp(line: int = 0) -> m.Snapshot:
     """The multi-layer perceptron of the format's example."""
     place = m.Place(
-        "model.py", "forward", "return self.fc2(F.relu(self.fc1(x)))", line, f"/somewhere/{line}/model.py"
+        "model.py", "forward", "return self.fc2(F.relu(self.fc1(x)))", line, "/home/model.py" if line else ""
     )
     hidden = m.TensorType("f32", ("s0", 16), grad=True)
     weights = {
