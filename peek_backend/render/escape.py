@@ -30,12 +30,12 @@ def _spelled(char: str) -> str:
 
 # Only what GitHub's Markdown would read as a mark, so that the raw text stays readable: `_` opens emphasis at
 # a word's start alone (not in `l_x_`), and brackets are plain unless they could be a link (`[s0, 16]` is not).
-_MARKDOWN = re.compile(r"[\\`*<>&|~$]|(?<![^\W_])_|\](?=[(\[:])|\[(?=\^)")
+_MARKDOWN = re.compile(r"[\\`*<>&|~$]|(?<!\w)_+|\](?=[(\[:])|\[(?=\^)")
 
 
 def markdown(text: str) -> str:
     """Text inside a GitHub Markdown table or paragraph."""
-    return _MARKDOWN.sub(lambda m: _ENTITIES.get(m[0]) or f"\\{m[0]}", visible(text))
+    return _MARKDOWN.sub(lambda m: _ENTITIES.get(m[0]) or "".join(f"\\{c}" for c in m[0]), visible(text))
 
 
 # Angle brackets and ampersands as entities: a backslash before them is not understood by every renderer.
@@ -91,7 +91,7 @@ def mermaid(text: str) -> str:
 
     Mermaid's own entities are ``#35;`` for ``#`` (https://mermaid.js.org/syntax/flowchart.html).
     """
-    return re.sub(r"[^\w .,:/=+()\u0080-\uffff-]", lambda m: f"#{ord(m[0])};", visible(text))
+    return re.sub(r"[^\w .,:/=+()\[\]'*?!~^@\u0080-\U0010ffff-]", lambda m: f"#{ord(m[0])};", visible(text))
 
 
 def _entity(char: str) -> Callable[[str], str]:

@@ -29,8 +29,8 @@ class Layout(Struct, frozen=True):
 
     ``format`` is a tabulate format or ``tree``, ``columns`` the table's (None: the default ones; these may give
     way in a narrow terminal), ``width`` the terminal's columns (None: a file), ``color`` allows ANSI colours,
-    ``all_rows`` shows every row, ``links`` makes file names clickable (OSC 8), ``how_all`` is what a folded
-    table tells its reader.
+    ``all_rows`` shows every row, ``max_rows`` limits them elsewhere than in a terminal too, ``links`` makes
+    file names clickable (OSC 8), ``how_all`` is what a folded table tells its reader.
     """
 
     format: str = "simple"
@@ -38,6 +38,7 @@ class Layout(Struct, frozen=True):
     width: int | None = None
     color: bool = False
     all_rows: bool = False
+    max_rows: int | None = None
     links: bool = False
     how_all: str = "--all shows every row"
 
@@ -45,6 +46,13 @@ class Layout(Struct, frozen=True):
     def markup(self) -> bool:
         """Whether a program reads the result: then nothing is cut or coloured."""
         return self.format in MARKUP
+
+    @property
+    def row_limit(self) -> int | None:
+        """Rows after which a table is folded; None for never."""
+        if self.all_rows:
+            return None
+        return MAX_ROWS if self.max_rows is None and self.width is not None else self.max_rows
 
     @property
     def colored(self) -> bool:
@@ -91,8 +99,12 @@ class _Grid:
 
     def __init__(self, view: GraphView, layout: Layout):
         self.view, self.layout = view, layout
-        self.folded = layout.width is not None and not layout.all_rows and len(view) > MAX_ROWS
-        self.rows = fold(view, MAX_ROWS) if self.folded else [Shown(0, node=i) for i in range(len(view))]
+        limit = layout.row_limit
+        self.folded = limit is not None and len(view) > limit
+        if limit is not None and self.folded:
+            self.rows = fold(view, limit)
+        else:
+            self.rows = [Shown(0, node=i) for i in range(len(view))]
         self.escape = cell_escape(layout.format)
         self.columns: dict[str, list[str]] = {}
 

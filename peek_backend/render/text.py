@@ -92,7 +92,7 @@ def title_parts(view: GraphView, *, body: bool = False) -> list[str]:
 
 
 def _under(view: GraphView, dress: Dress) -> Iterator[str]:
-    yield from dress.lines(_symbol_lines(view, dress.layout))
+    yield from dress.lines(symbol_lines(view, dress.layout))
     graph = view.graph
     if graph.ended_by is not None:
         yield from dress.lines(break_lines(graph.ended_by), "yellow")
@@ -106,7 +106,7 @@ MAX_SYMBOLS = 24
 """Symbols that a terminal lists; a file gets all."""
 
 
-def _symbol_lines(view: GraphView, layout: Layout) -> Iterator[str]:
+def symbol_lines(view: GraphView, layout: Layout = Layout()) -> Iterator[str]:  # noqa: B008  # Layout is frozen
     """``s0 = 8  in [2, ∞]  from x.shape[0], y.shape[0]``, in columns, then the relations between them."""
     rows = view.symbols
     if layout.width is not None and not layout.all_rows:
