@@ -25,6 +25,8 @@ VERBS = {
 }
 """The verbs, each a module of this package with a command of its name, and their help line."""
 
+_MODULES = {"inspect": "inspecting"}  # no file hides a module of the standard library
+
 EPILOG = """Completion: eval "$(_PEEK_COMPLETE=bash_source peek)" in bash, zsh_source in zsh,
 _PEEK_COMPLETE=fish_source peek | source in fish."""
 
@@ -38,7 +40,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        return getattr(importlib.import_module(f".{name}", __package__), name)
+        module = _MODULES.get(name, name)
+        return getattr(importlib.import_module(f".{module}", __package__), name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
         if not args[0].startswith("-") and args[0] not in VERBS:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ..errors import PeekError
+from .traces import cut_our_frames
 
 
 @dataclass(frozen=True)
@@ -117,23 +118,8 @@ class Loaded:
                 code = compile(code, names["__file__"], "exec", dont_inherit=True)
             exec(code, names)
         except BaseException:
-            _cut_our_frames()
+            cut_our_frames(lambda code: code is Loaded.execute.__code__)
             raise
-
-
-def _cut_our_frames() -> None:
-    """Have the traceback of what is being raised begin in the program, whatever hook prints it."""
-    show = sys.excepthook
-
-    def hook(kind: type[BaseException], value: BaseException, trace: types.TracebackType | None) -> None:
-        ours = trace
-        while ours is not None and ours.tb_frame.f_code is not Loaded.execute.__code__:
-            ours = ours.tb_next
-        if ours is not None:
-            trace = ours.tb_next
-        show(kind, value.with_traceback(trace), trace)
-
-    sys.excepthook = hook
 
 
 def _is_container(target: str) -> bool:

@@ -1,0 +1,101 @@
+"""``peek inspect``: one function or module, compiled afresh on made-up inputs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import PeekError
+from ..model import CaptureRecord
+from .output import View, display_options, show_record, tell, view_of
+from .specs import check_names, parse_input, parse_keyword
+from .target import Target, parse_target
+from .traces import cut_our_frames
+
+
+@click.command()
+@click.argument("target", metavar="MODULE:FN")
+@click.option(
+    "--input", "inputs", multiple=True, metavar="SPEC", help="An argument, in order: 'f32[8, 16]', 3, true."
+)
+@click.option(
+    "--kwarg", "keywords", multiple=True, metavar="NAME=SPEC", help="A keyword argument: mask='bool[8]'."
+)
+@click.option(
+    "--dynamic/--no-dynamic", default=None, help="Every dim dynamic, or none; default as torch.compile."
+)
+@click.option("--fullgraph", is_flag=True, help="A graph break is an error.")
+@click.option(
+    "--device", default="cpu", metavar="NAME", help="Where inputs and parameters are: cpu, cuda, meta."
+)
+@click.option("--inner", metavar="NAME", help="Backend that runs the graphs; without it, as captured.")
+@display_options
+def inspect(
+    target: str,
+    inputs: tuple[str, ...],
+    keywords: tuple[str, ...],
+    output: str | None,
+    **given: Any,
+) -> Callable[[], int]:
+    """Compile FN of MODULE (a dotted name or a path to a .py file), call it once, and show what was captured.
+
+    FN is a function, an nn.Module, a class that is made without arguments, or a call such as Net(8). An input is a
+    tensor by dtype and shape, filled with made-up numbers: 'f32[8, 16]'. A dim with a name is dynamic: 'f32[batch=8, 16]';
+    'grad' after the shape asks for a gradient. Lists, tuples and dicts of inputs work too.
+    """
+    how = {name: given.pop(name) for name in ("dynamic", "fullgraph", "device", "inner")}
+    view = view_of(output, **given)
+    found = parse_target(target)
+    args = [parse_input(text) for text in inputs]
+    kwargs = dict(parse_keyword(text) for text in keywords)
+    check_names([*args, *kwargs.values()])
+    return lambda: _inspect(found, args, kwargs, view=view, output=output, **how)
+
+
+def _inspect(
+    target: Target,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    *,
+    view: View,
+    output: str | None,
+    device: str,
+    **how: Any,
+) -> int:
+    """Called outside of the handlers for mistakes: what the user's code raises keeps its traceback."""
+    try:
+        show_record(_captured(target, args, kwargs, device, how), view, output)
+    except PeekError as error:
+        tell(str(error))
+        return 2
+    except Exception as error:
+        record = getattr(error, "peek_record", None)
+        if record is not None and record.graphs:
+            show_record(record, view, output)
+            sys.stdout.flush()
+        cut_our_frames(lambda code: code.co_filename.startswith(_PACKAGE))
+        raise
+    return 0
+
+
+def _captured(
+    target: Target, args: list[Any], kwargs: dict[str, Any], device: str, how: dict[str, Any]
+) -> CaptureRecord:
+    try:
+        from ..capture.inputs import build, check_call, make
+        from ..capture.inspection import inspect_call
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise PeekError("peek inspect needs torch", "it is not installed", "pip install torch") from None
+    function = make(target.load, device)
+    inputs, keywords = build(args, device), build(kwargs, device)
+    check_call(function, inputs, keywords)
+    return inspect_call(function, inputs, keywords, **how)
+
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
