@@ -3,7 +3,8 @@
 Comes in: a GraphRecord. Goes out: a `Module` tree in which every node stands exactly once.
 
 * A container is one *call* of a module (``Source.call``), so that a module used twice is two boxes.
-* A graph without module paths (plain functions) is grouped by source function, one container a run of nodes.
+* Within a module, and in plain functions, what called functions did is grouped by the call stack: a run of nodes
+  under one call (``apply_rotary_pos_emb()``) is a container, nested as the calls were.
 * Where calls interleave (joint and backward graphs visit a module twice) only the containers that take part
   in a cycle are split, into runs of neighbouring nodes: ``layers.0`` and ``layers.0#2``.
 * A container keeps at most ``max_children`` items; more are put into chunks of neighbours.
@@ -16,7 +17,6 @@ boxes would project onto a cycle of items of their lowest common container.
 from __future__ import annotations
 
 import heapq
-import os
 import re
 from collections.abc import Iterable, Iterator
 from typing import Union
@@ -30,6 +30,7 @@ MAX_DEPTH = 64
 """Containers nest at most this deep; what is deeper stays in the last one."""
 
 _MIN_FUNCTION_RUN = 3
+_IN_TORCH = re.compile(r"[\\/]torch[\\/]")
 _LAST_MARK = re.compile(r"(@\d+)?(#\d+)?$")
 _CALL_MARK = re.compile(r"@\d+(?=\.|$)")
 _INLINE_KINDS = frozenset({"parameter", "buffer", "global", "closure", "size", "state"})
@@ -63,8 +64,8 @@ def build_hierarchy(graph: GraphRecord, *, max_children: int = MAX_CHILDREN) -> 
     """The module tree of ``graph``; child graphs are trees of their own. Linear in nodes and edges."""
     reads = read_lists(graph)
     chains = _module_chains(graph)
-    kind = "module" if chains else "function"
-    job = _Job(chains or _function_chains(graph), reads, max_children, kind)
+    functions = _add_functions(graph, chains)
+    job = _Job(chains, reads, max_children, functions)
     inside = [n.index for n in graph.nodes if not is_inlet(n)]
     root = _Container("", "", None, "root")
     _fill(root, inside, job)
@@ -135,10 +136,10 @@ class _Container:
 class _Job:
     """What all steps of one build share. ``taken`` counts the containers of each path."""
 
-    __slots__ = ("chains", "kind", "max_children", "reads", "taken")
+    __slots__ = ("chains", "functions", "max_children", "reads", "taken")
 
-    def __init__(self, chains: list[tuple[str, ...]], reads: list[list[int]], max_children: int, kind: str):
-        self.chains, self.reads, self.max_children, self.kind = chains, reads, max_children, kind
+    def __init__(self, chains: list[_Chain], reads: list[list[int]], max_children: int, functions: set[str]):
+        self.chains, self.reads, self.max_children, self.functions = chains, reads, max_children, functions
         self.taken: dict[str, int] = {}
 
     def unique(self, path: str) -> str:
@@ -146,6 +147,9 @@ class _Job:
         count = self.taken[path] = self.taken.get(path, 0) + 1
         return path if count == 1 else f"{path}#{count}"
 
+
+_Chain = tuple[str, ...]
+"""The paths of the containers around a node, outermost first."""
 
 _Group = tuple[str, list[int]]
 """A container to be: its path and its nodes in order."""
@@ -167,13 +171,11 @@ def _refs(node: NodeRecord) -> list[int]:
 # --- which containers a node stands in ---
 
 
-def _module_chains(graph: GraphRecord) -> list[tuple[str, ...]] | None:
-    """For each node the call paths of its containers, outermost first; None if no node has a module."""
+def _module_chains(graph: GraphRecord) -> list[_Chain]:
+    """For each node the call paths of its modules, outermost first."""
     known = set(graph.modules)
-    known.update(n.source.module for n in graph.nodes if n.source is not None and n.source.module)
-    if not known:
-        return None
-    cache: dict[str, tuple[str, ...]] = {"": ()}
+    known.update(n.source.module for n in graph.nodes if n.source is not None)
+    cache: dict[str, _Chain] = {"": ()}
     chains = []
     for node in graph.nodes:
         call = "" if node.source is None or node.op == "output" else node.source.call or node.source.module
@@ -184,60 +186,95 @@ def _module_chains(graph: GraphRecord) -> list[tuple[str, ...]] | None:
     return chains
 
 
-def _prefixes(call: str, known: set[str]) -> tuple[str, ...]:
+def _prefixes(call: str, known: set[str]) -> _Chain:
     """The call paths that lead to ``call``: a new one at every known module, so ``layers.0`` is one step."""
     parts = call.split(".")
     found = [prefix for end in range(1, len(parts)) if plain_path(prefix := ".".join(parts[:end])) in known]
     return (*found[: MAX_DEPTH - 1], call)
 
 
-def _function_chains(graph: GraphRecord) -> list[tuple[str, ...]]:
-    """As module chains, by source function: each run of three nodes or more of a called function."""
-    chains: list[tuple[str, ...]] = [()] * len(graph.nodes)
-    outermost = _outermost_function(graph)
-    seen: dict[str, int] = {}
-    for name, run in _function_runs(graph):
-        if name is None or name == outermost or len(run) < _MIN_FUNCTION_RUN:
+def _add_functions(graph: GraphRecord, chains: list[_Chain]) -> set[str]:
+    """Lengthen the chains by the calls that led to each node within its module; returns the new paths.
+
+    The frames that all nodes of a module share are how the module itself was reached, and are no containers.
+    """
+    frames = _Frames(graph)
+    groups: dict[_Chain, list[int]] = {}
+    for node in graph.nodes:
+        if not is_inlet(node) and node.op != "output":
+            groups.setdefault(chains[node.index], []).append(node.index)
+    new: set[str] = set()
+    for chain, nodes in groups.items():
+        _nest(frames, chains, chain, nodes, new)
+    return new
+
+
+def _nest(frames: _Frames, chains: list[_Chain], chain: _Chain, nodes: list[int], new: set[str]) -> None:
+    """Give runs of at least three nodes under one call, not all the nodes there are, a container below ``chain``."""
+    start = frames.shared(nodes)
+    calls: dict[str, int] = {}
+    for call, run in frames.runs(nodes, start):
+        if call is None or not _MIN_FUNCTION_RUN <= len(run) < len(nodes) or len(chain) >= MAX_DEPTH:
             continue
-        call = seen[name] = seen.get(name, -1) + 1
+        name = f"{chain[-1]}.{call}()" if chain else f"{call}()"
+        count = calls[name] = calls.get(name, -1) + 1
+        path = f"{name}@{count}" if count else name
+        new.add(path)
         for index in run:
-            chains[index] = (f"{name}@{call}" if call else name,)
-    return chains
+            chains[index] = (*chain, path)
+        _nest(frames, chains, (*chain, path), run, new)
 
 
-def _function_runs(graph: GraphRecord) -> list[tuple[str | None, list[int]]]:
-    """Neighbouring nodes of one function, inlets left out."""
-    runs: list[tuple[str | None, list[int]]] = []
-    for node in graph.nodes:
-        if is_inlet(node) or node.op == "output":
-            continue
-        name = _function_name(node.source)
-        if not runs or runs[-1][0] != name:
-            runs.append((name, []))
-        runs[-1][1].append(node.index)
-    return runs
+class _Frames:
+    """The functions that were running when each node was made, outermost first: (file, function, calling line)."""
+
+    def __init__(self, graph: GraphRecord):
+        cache: dict[tuple[int | None, str | None, str | None], tuple[tuple[str, str, int], ...]] = {}
+        self.of: list[tuple[tuple[str, str, int], ...]] = []
+        for node in graph.nodes:
+            source = node.source
+            if source is None or source.file is None:
+                self.of.append(())
+                continue
+            key = (source.caller, source.file, source.function)
+            if key not in cache:
+                cache[key] = _stack(graph, source)
+            self.of.append(cache[key])
+
+    def shared(self, nodes: list[int]) -> int:
+        """How many outer functions all ``nodes`` have in common."""
+        stacks = {self.of[i] for i in nodes}
+        count = 0
+        for level in zip(*stacks):  # noqa: B905 - up to the shortest
+            if len({frame[:2] for frame in level}) > 1:
+                break
+            count += 1
+        return count
+
+    def runs(self, nodes: list[int], level: int) -> list[tuple[str | None, list[int]]]:
+        """Neighbours under one call at ``level``, with the function's name; None for those not in a call.
+
+        What torch's own files call (``vmap``'s inside) counts as the work of whoever called torch.
+        """
+        found: list[tuple[str | None, list[int]]] = []
+        last: object = self
+        for index in nodes:
+            stack = self.of[index]
+            call = stack[level] if len(stack) > level and not _IN_TORCH.search(stack[level][0]) else None
+            if call != last:
+                found.append((call[1] if call else None, []))
+            found[-1][1].append(index)
+            last = call
+        return found
 
 
-def _function_name(source: Source | None) -> str | None:
-    """``model.py:forward``; None where torch recorded no line."""
-    if source is None or source.file is None:
-        return None
-    return f"{os.path.basename(source.file)}:{source.function or '?'}"
-
-
-def _outermost_function(graph: GraphRecord) -> str | None:
-    """The function under the fewest callers, the first of them: the one that was compiled."""
-    best: tuple[int, str | None] | None = None
-    for node in graph.nodes:
-        name = _function_name(node.source)
-        if name is None or node.source is None or is_inlet(node):
-            continue
-        caller = node.source.caller
-        known = caller is not None and 0 <= caller < len(graph.stacks)
-        depth = len(graph.stacks[caller]) if known else 0
-        if best is None or depth < best[0]:
-            best = (depth, name)
-    return best[1] if best else None
+def _stack(graph: GraphRecord, source: Source) -> tuple[tuple[str, str, int], ...]:
+    """The frames of a node: those of its callers and its own."""
+    known = source.caller is not None and 0 <= source.caller < len(graph.stacks)
+    outer = graph.stacks[source.caller] if known else ()
+    lines = (0, *(frame.line for frame in outer))
+    names = [*((f.file, f.function) for f in outer), (source.file or "", source.function or "?")]
+    return tuple((file, function, line) for (file, function), line in zip(names, lines, strict=True))
 
 
 # --- the tree of what computes ---
@@ -253,15 +290,14 @@ def _fill(box: _Container, nodes: list[int], job: _Job, level: int = 0) -> None:
             box.items.append(item)
             continue
         path, members = item
-        child = _Container(job.unique(path), plain_path(path), box, job.kind)
+        kind = "function" if path in job.functions else "module"
+        child = _Container(job.unique(path), plain_path(path), box, kind)
         _fill(child, members, job, level + 1)
         box.items.append(child)
     _chunk(box, job.max_children)
 
 
-def _partition(
-    nodes: Iterable[int], chains: list[tuple[str, ...]], level: int
-) -> tuple[list[int | _Group], bool]:
+def _partition(nodes: Iterable[int], chains: list[_Chain], level: int) -> tuple[list[int | _Group], bool]:
     """Own nodes and groups in order of their first node, and whether every group is one run."""
     items: list[int | _Group] = []
     groups: dict[str, list[int]] = {}
@@ -513,8 +549,6 @@ def _name(box: _Container, above: str) -> str:
     """The part of the path that the containers around it do not say, with its call mark."""
     if box.kind == "chunk":
         return f"part {int(box.path.rpartition('~')[2]) + 1}"
-    if box.kind != "module":
-        return box.path
     below = box.module[len(above) + 1 :] if above and box.module.startswith(f"{above}.") else box.module
     mark = _LAST_MARK.search(box.path)
     return below + (mark.group() if mark else "")

@@ -6,7 +6,8 @@ container shows, and notes on what was folded.
 * Parameters, buffers, constants and sizes are no boxes; they belong to the boxes that read them.
 * A repeat shows its first instance.
 * An item taken from a tuple is no box; it belongs to the edge.
-* A container of one op shows that op. Neighbours that do the same (400 times ``mul``) are one box.
+* A container of one op shows that op. Neighbours that do the same (400 times ``mul``) are one box, and so are all
+  calls of a container that take no value and give none (``_vmap_increment_nesting``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Union
 from msgspec import Struct
 
 from ..errors import PeekError, nearest
-from ..model import GraphRecord, Leaf, NodeRecord, TensorMeta, TupleInfo
+from ..model import GraphRecord, Leaf, NodeRecord, NoneInfo, TensorMeta, TupleInfo
 from .hierarchy import Module, build_hierarchy, is_inlet, is_inline, nodes_of, read_lists, walk
 from .kinds import node_kind
 from .repeats import Repeat, counterparts, describe_run, find_repeats, find_unlike
@@ -37,7 +38,7 @@ BUNDLE = 6
 
 _MAX_INPUTS = 16
 _NO_LIMIT = 10**9
-_HEAVY = frozenset({"matmul", "attention", "control", "custom"})
+_HEAVY = frozenset({"matmul", "attention", "custom"})
 
 
 class Choice(Struct, frozen=True):
@@ -68,6 +69,7 @@ class View:
         self.modules = {m.path: m for m in walk(self.tree)}
         self.inline = _inline_nodes(graph, self.reads)
         self.carrier = _tuple_items(graph)
+        self.loose = _loose_nodes(graph, self.reads)
         self.repeats: dict[str, Repeat] = {}
         self.hidden: set[str] = set()
         self.twin: dict[int, int] = {}
@@ -110,7 +112,9 @@ class View:
     def rows(self, module: Module) -> list[Row]:
         """What ``module`` shows when it is open."""
         if module.path not in self._rows:
-            self._rows[module.path] = list(self._bundled(self._flat(module)))
+            rows = list(self._bundled(self._flat(module)))
+            loose = tuple(i for i in module.items if isinstance(i, int) and i in self.loose)
+            self._rows[module.path] = [loose, *rows] if loose else rows
         return self._rows[module.path]
 
     def _flat(self, module: Module) -> Iterator[int | Module]:
@@ -125,7 +129,7 @@ class View:
                 drawn = [i for i in nodes_of(item) if self.is_drawn(i)]
                 self.thin.update(dict.fromkeys(drawn, item))
                 yield from drawn
-            elif self.is_drawn(item):
+            elif self.is_drawn(item) and item not in self.loose:
                 yield item
 
     def _bundled(self, items: Iterator[int | Module]) -> Iterator[Row]:
@@ -167,10 +171,10 @@ class View:
         return found
 
     def is_primitive(self, module: Module) -> bool:
-        """Whether people think of the container as one op: a norm, an activation."""
-        if module.kind == "root" or any(isinstance(i, Module) for i in module.items):
+        """Whether people think of the container as one op: a norm, an activation, a mask made by a function."""
+        if module.kind == "root" or any(m.kind == "module" for m in walk(module) if m is not module):
             return False
-        return not any(node_kind(self.graph.nodes[i]) in _HEAVY for i in nodes_of(module))
+        return not any(node_kind(self.graph.nodes[i]) in _HEAVY or self.bodies(i) for i in nodes_of(module))
 
 
 def _inline_nodes(graph: GraphRecord, reads: list[list[int]]) -> frozenset[int]:
@@ -207,6 +211,24 @@ def _tuple_items(graph: GraphRecord) -> dict[int, tuple[int, int]]:
         if 0 <= base.node < node.index and isinstance(graph.nodes[base.node].value, TupleInfo):
             found[node.index] = (base.node, position)
     return found
+
+
+def _loose_nodes(graph: GraphRecord, reads: list[list[int]]) -> frozenset[int]:
+    """Calls without a value that are wired to nothing but each other: switches of autocast, vmap, grad mode."""
+    loose: set[int] = set()
+    for node in graph.nodes:
+        silent = node.value is None or isinstance(node.value, NoneInfo)
+        if (
+            silent
+            and node.op == "call_function"
+            and node.body is None
+            and loose.issuperset(reads[node.index])
+        ):
+            loose.add(node.index)
+    for index in range(len(reads) - 1, -1, -1):
+        if index not in loose:
+            loose.difference_update(reads[index])
+    return frozenset(loose)
 
 
 def _matches(module: Module, pattern: str) -> bool:
@@ -274,7 +296,7 @@ def open_forest(graph: GraphRecord, choice: Choice) -> Forest:
         left = _grow(
             forest, lambda number, module, level: not forest.view(number).is_primitive(module), COMFORT
         )
-        _grow(forest, lambda *place: True, SMALL)
+        _grow_all(forest, SMALL)
     _note(forest, left)
     return forest
 
@@ -337,6 +359,13 @@ def _grow(forest: Forest, allowed: Callable[[int, Module, int], bool], cap: int)
             forest.boxes += cost
         queue.extend((n, child, level + 1) for n, child in forest.below(number, module))
     return refused
+
+
+def _grow_all(forest: Forest, cap: int) -> None:
+    """Open everything if that leaves at most ``cap`` boxes, else nothing."""
+    before = set(forest.open), forest.boxes
+    if _grow(forest, lambda *place: True, cap):
+        forest.open, forest.boxes = before
 
 
 def _note(forest: Forest, left: int) -> None:

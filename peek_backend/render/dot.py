@@ -71,7 +71,15 @@ class _Writer:
     def write(self, theme: str, *, legend: bool) -> str:
         """The whole DOT text."""
         graph = graphviz.Digraph("peek", graph_attr=self._graph_style(theme))
-        graph.attr("node", shape="box", fontname=FONT, fontsize=str(TITLE), margin="0.07,0.03", height="0.2")
+        graph.attr(
+            "node",
+            shape="box",
+            fontname=FONT,
+            fontsize=str(TITLE),
+            margin="0.07,0.03",
+            height="0.2",
+            width="0.3",
+        )
         graph.attr("edge", fontname=FONT, fontsize=str(SMALL), color=self.theme.edge, arrowsize="0.55")
         graph.attr("edge", fontcolor=self.theme.muted, penwidth="0.9")
         self._members(graph, self.picture.root, 0)
@@ -126,6 +134,9 @@ class _Writer:
             "color": border,
             "penwidth": "1.6" if cluster.repeat or cluster.body else "0.8",
             "margin": "8",
+            "fontname": FONT,
+            "fontsize": str(TITLE),
+            "fontcolor": theme.text,
             "tooltip": self.labels.cluster_tooltip(cluster),
         }
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import graphviz
+from msgspec.structs import replace
 
 from ..model import (
     Arg,
@@ -40,7 +41,7 @@ from .labels import (
 from .theme import Theme
 from .view import GraphView, SymbolRow
 
-FONT = "Helvetica"
+FONT = "Arial"
 """Known to both engines: Graphviz takes the system's twin of it, graphviz-pure has one built in."""
 TITLE, SMALL = 11, 9
 
@@ -49,6 +50,8 @@ _LINE = 46
 _CHIPS = 4
 _DIFFERENCES = 4
 _SYMBOLS = 6
+_DEFAULTS = {"torch.nn.functional.embedding": (0, 0, None, None, 2.0, False, False)}
+"""Positional defaults that Dynamo writes out; the first two are tensors."""
 _TYPE = Style(layout=False, grad=False, items=3)
 
 
@@ -72,18 +75,31 @@ class LabelWriter:
     def _op(self, box: Box) -> list[list[str]]:
         node = self._node(box)
         self.kinds.add(node_kind(node))
+        targets = Counter(_short_target(self._nodes(box)[i]) for i in box.nodes)
+        if len(targets) > 1:
+            return self._several(targets)
         if node.op in ("placeholder", "output"):
             return self._end(box, node)
         title = _bold(_short_target(node))
         if len(box.nodes) > 1:
             title += self._small(f"  ×{len(box.nodes):,}")
         if box.module is not None:
-            title = f"{_bold(box.module.name)}{self._small(f'  {_short_target(node)}')}"
+            op = _short_target(node)
+            title = _bold(box.module.name) + ("" if op == box.module.name else self._small(f"  {op}"))
         rows = [[title + self._times(box.repeat)]]
         constants = "" if len(box.nodes) > 1 else self._constants(box.view, node)
         if constants:
             rows.append([self._small(constants)])
         return rows + self._chips(box) + self._marks(box)
+
+    def _several(self, targets: Counter[str]) -> list[list[str]]:
+        """Calls that no value joins to the rest."""
+        rows = [[_bold("calls without values")]]
+        for target, count in targets.most_common(_CHIPS):
+            rows.append([self._small(target + (f" ×{count}" if count > 1 else ""))])
+        if len(targets) > _CHIPS:
+            rows.append([self._small(f"and {len(targets) - _CHIPS} others")])
+        return rows
 
     def _end(self, box: Box, node: NodeRecord) -> list[list[str]]:
         """An input with its type, or the output."""
@@ -120,7 +136,10 @@ class LabelWriter:
     def container_kind(self, box: Box) -> str | None:
         """The kind that a closed container as a whole is, where its name says so."""
         name = f"{box.module.name} {box.module.class_name}".lower() if box.module is not None else ""
-        return "norm" if "norm" in name else None
+        if "norm" not in name:
+            return None
+        self.kinds.add("norm")
+        return "norm"
 
     def _chips(self, box: Box) -> list[list[str]]:
         """The inputs that are written inside the box, one a line."""
@@ -187,10 +206,8 @@ class LabelWriter:
     def _constants(self, view: int, node: NodeRecord) -> str:
         """The arguments that no edge shows."""
         names = self._names(view)
-        args = [arg_text(a, names) for a in node.args if _is_constant(a)]
+        args = [arg_text(a, names) for a in _without_defaults(node) if _is_constant(a)]
         args += [f"{k}={arg_text(v, names)}" for k, v in node.kwargs.items() if _is_constant(v)]
-        while args and args[-1] == "None":
-            args.pop()
         return shorten(", ".join(args), _LINE)
 
     # --- clusters, edges, title ---
@@ -260,7 +277,7 @@ class LabelWriter:
         if len(texts) > 2:
             return f"<{self._small(plural(len(edge.values), 'value'))}>"
         text = ", ".join(shorten(t, _LINE) for t in texts)
-        return f"<{self._small(text + (f' ×{count:,}' if count > 1 else ''))}>"
+        return f"<{self._small(f' {text}' + (f' ×{count:,}' if count > 1 else ''))}>"
 
     def title(self, *, legend: bool) -> str:
         """The head of the picture: which graph, how large, its symbols, what was folded, and what colours mean."""
@@ -320,7 +337,10 @@ class LabelWriter:
     # --- small things ---
 
     def _node(self, box: Box) -> NodeRecord:
-        return self.picture.graph_of(box.view).nodes[box.nodes[0]]
+        return self._nodes(box)[box.nodes[0]]
+
+    def _nodes(self, box: Box) -> tuple[NodeRecord, ...]:
+        return self.picture.graph_of(box.view).nodes
 
     def _view(self, view: int) -> GraphView:
         if view not in self.views:
@@ -390,12 +410,23 @@ def _is_constant(arg: Arg) -> bool:
     return not refs or not isinstance(arg, tuple) or len(refs) < len(arg)
 
 
+def _without_defaults(node: NodeRecord) -> Sequence[Arg]:
+    """The arguments up to the last that says something."""
+    args, defaults = node.args, _DEFAULTS.get(node.target, ())
+    end = len(args)
+    while end and (args[end - 1] is None or (end <= len(defaults) and args[end - 1] == defaults[end - 1])):
+        end -= 1
+    return args[:end]
+
+
 def _item_text(node: NodeRecord, items: tuple[int, ...]) -> str:
     """What an edge carries: the node's value, or ``[1] f32[8]`` for an item of a tuple."""
     value: ValueInfo | None = node.value
     for item in items:
         inside = value.items if isinstance(value, TupleInfo) else ()
         value = inside[item] if -len(inside) <= item < len(inside) else None
+    if isinstance(value, TensorMeta) and value.inner:
+        value = replace(value, inner={})
     mark = "".join(f"[{i}]" for i in items)
     return f"{mark} {value_text(value, _TYPE)}".strip()
 

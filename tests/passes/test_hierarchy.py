@@ -7,8 +7,9 @@ from collections import defaultdict
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from peek_backend.model import GraphRecord, Leaf, NodeRecord, Source
+from peek_backend.model import GraphRecord, Leaf, NodeRecord, Source, StackFrame
 from peek_backend.passes.hierarchy import Module, build_hierarchy, nodes_of, read_lists, walk
 
 
@@ -129,16 +130,33 @@ def test_inputs_stand_with_their_users():
     assert inside == {"": [1], "a": [2], "a.x": [0, 3], "a.y": [4]}
 
 
-def test_functions_group_what_has_no_module():
-    """Without modules, runs of three or more nodes of a called function are containers, one a call."""
-    functions = ["main", "rope", "rope", "rope", "main", "rope", "rope", "rope", "tiny"]
-    nodes = [node(i, (i - 1,) if i else (), file="/x/m.py", function=f) for i, f in enumerate(functions)]
-    tree = build_hierarchy(graph(nodes))
-    assert [(m.path, m.kind, m.size) for m in walk(tree)] == [
-        ("", "root", 9),
-        ("m.py:rope", "function", 3),
-        ("m.py:rope@1", "function", 3),
+def test_calls_of_functions_are_containers():
+    """Three or more nodes under one call are a container, nested as the calls were; another call is another one."""
+    main = StackFrame("/x/m.py", 1, "main")
+    stacks = (
+        (main,),
+        (main, StackFrame("/x/m.py", 5, "rope")),
+        (StackFrame("/x/m.py", 2, "main"),),
+    )
+    calls = [("main", None), ("rope", 0), ("half", 1), ("half", 1), ("half", 1), ("rope", 0), ("main", None)]
+    calls += [("rope", 2), ("rope", 2), ("rope", 2), ("tiny", 0)]
+    nodes = [
+        node(i, (i - 1,) if i else (), file="/x/m.py", function=f, caller=c) for i, (f, c) in enumerate(calls)
     ]
+    tree = build_hierarchy(replace(graph(nodes), stacks=stacks))
+    assert [(m.path, m.name, m.kind, m.size) for m in walk(tree)] == [
+        ("", "", "root", 11),
+        ("rope()", "rope()", "function", 5),
+        ("rope().half()", "half()", "function", 3),
+        ("rope()@1", "rope()@1", "function", 3),
+    ]
+
+
+def test_what_all_nodes_share_is_no_container():
+    """A module whose forward only calls one function gets no container for that function."""
+    nodes = [node(i, (), "norm", file="/x/m.py", function="rms", caller=0) for i in range(4)]
+    tree = build_hierarchy(replace(graph(nodes), stacks=((StackFrame("/x/m.py", 1, "forward"),),)))
+    assert paths(tree) == ["", "norm"]
 
 
 def test_long_lists_become_chunks():
