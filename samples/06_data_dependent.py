@@ -27,7 +27,7 @@ with torch._dynamo.config.patch(capture_scalar_outputs=True):
 print("scale, with capture_scalar_outputs:", record.stats.graphs, "graph\n")
 print(record.table(columns="name,target,args,shape,value"))
 
-# A branch cannot go on with a symbol: its two ways are different graphs. Dynamo ends the graph before it, Python takes the branch,
+# A branch cannot go on with a symbol: its ways are different graphs. Dynamo ends the graph before it, Python takes the branch,
 # and only the way that was taken is compiled.
 record = peek_backend.inspect(branch, x.float())
 print(f"\nbranch: {record.stats.graphs} graphs\n")

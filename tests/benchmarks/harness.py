@@ -85,8 +85,8 @@ def process_cpu(args: Sequence[str], *, env: dict[str, str] | None = None) -> tu
     return usage.ru_utime + usage.ru_stime, time.perf_counter() - start
 
 
-def terminal_seconds(args: Sequence[str], *, columns: int = 120) -> tuple[float, int]:
-    """(wall seconds, bytes printed) of one child that writes to a terminal. Raises OSError when it fails."""
+def terminal_seconds(args: Sequence[str], *, columns: int = 120) -> tuple[float, float, int]:
+    """(wall seconds, CPU seconds, bytes printed) of one child that writes to a terminal. Raises OSError when it fails."""
     import pty
 
     master, slave = pty.openpty()
@@ -97,13 +97,13 @@ def terminal_seconds(args: Sequence[str], *, columns: int = 120) -> tuple[float,
     )
     os.close(slave)
     size, tail = _drain(master)
-    _, status = os.waitpid(pid, 0)
+    _, status, usage = os.wait4(pid, 0)
     took = time.perf_counter() - start
     if status:
         raise OSError(
             f"{' '.join(args)} ended with status {os.waitstatus_to_exitcode(status)}: {tail[-500:]!r}"
         )
-    return took, size
+    return took, usage.ru_utime + usage.ru_stime, size
 
 
 def _drain(fd: int) -> tuple[int, bytes]:
