@@ -80,14 +80,15 @@ def write_graph(graph: GraphRecord, path: Path, kind: str, drawing: Drawing = AS
 
 def draw(graph: GraphRecord, kind: str, drawing: Drawing = AS_DEFAULT) -> tuple[bytes, Sequence[str]]:
     """One graph as DOT text or an image, with the renderer's notes."""
-    from .render.dot import dot_with_notes
+    from .passes.select import Choice
+    from .render.dot import drawing as drawn
 
-    text, notes = dot_with_notes(graph, depth=drawing.depth, expand=drawing.expand, full=drawing.full)
+    picture = drawn(graph, Choice(drawing.depth, drawing.expand, drawing.full))
     if kind == "dot":
-        return text.encode(), notes
+        return picture.text.encode(), picture.notes
     from .render.image import render_image
 
-    return render_image(text, kind), notes
+    return render_image(picture.text, kind), picture.notes
 
 
 def whole_text(record: CaptureRecord, kind: str) -> str:
