@@ -16,7 +16,7 @@ from ..errors import PeekError
 from ..model import CaptureRecord, Problem, TensorMeta
 from . import compat
 from .inner import check_inner, hand_on
-from .isolation import TensorState, dynamo_untouched, random_state_kept
+from .isolation import TensorState, dynamo_untouched, globals_kept, random_state_kept
 from .session import Session, observe
 
 
@@ -41,7 +41,11 @@ def inspect_call(
     state = TensorState(_roots(original, args, kwargs))
     backend = _backend(state, inner)
     compiled = compat.compile_apart(original, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
-    with Session() as session, _everything_kept(state, backend) as lost:
+    with (
+        Session() as session,
+        globals_kept(inspect.unwrap(original)),
+        _everything_kept(state, backend) as lost,
+    ):
         try:
             compiled(*args, **kwargs)
         except Exception as error:

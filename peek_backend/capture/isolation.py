@@ -114,6 +114,18 @@ def _counters_kept() -> Iterator[None]:
         dynamo_utils._compilation_metrics.extend(metrics)
 
 
+@contextlib.contextmanager
+def globals_kept(function: Any) -> Iterator[None]:
+    """Remove the globals that Dynamo adds to a function's module without a clean-up of its own (``__builtins_dict___7``)."""
+    scope = getattr(getattr(function, "forward", function), "__globals__", {})
+    before = set(scope)
+    try:
+        yield
+    finally:
+        for name in [n for n in scope if n.startswith("__builtins_dict__") and n not in before]:
+            del scope[name]
+
+
 def _refill(mapping: dict[Any, Any], content: dict[Any, Any]) -> None:
     mapping.clear()
     mapping.update(content)
