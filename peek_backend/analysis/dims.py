@@ -267,9 +267,12 @@ def same(left: Dim, right: Dim) -> bool | None:
 def product(dims: Sequence[Dim]) -> Dim:
     """Sizes multiplied: an int where all are, else an expression (``8*s0``)."""
     number = math.prod(d for d in dims if isinstance(d, int))
-    texts = [d if d.isidentifier() else f"({d})" for d in dims if isinstance(d, str)]
-    if not texts or number == 0:
+    symbolic = [d for d in dims if isinstance(d, str)]
+    if not symbolic or number == 0:
         return number
+    if len(symbolic) == 1 and number == 1:
+        return symbolic[0]
+    texts = [d if d.isidentifier() else f"({d})" for d in symbolic]
     return "*".join([str(number), *texts] if number != 1 else texts)
 
 

@@ -436,17 +436,34 @@ def call_text(node: NodeRecord, graph: GraphRecord, names: Sequence[str] | None 
     if node.op in ("placeholder", "get_attr"):
         return node_target_text(node)
     if node.op == "output":
-        return f"return {returned_text(node, names)}"
+        return f"return {returned_text(node, names)}".rstrip()
     if node.op == "call_method" and node.args:
         receiver = arg_text(node.args[0], names)
         rest = NodeRecord(node.index, "", "", "", node.args[1:], node.kwargs, None, None)
         return f"{receiver}.{name_text(node.target)}({args_text(rest, names)})"
-    operator = node.target.rpartition(".")[2] if node.op == "call_function" and not node.kwargs else ""
-    if operator in _OPERATORS and node.target.startswith(("_operator.", "operator.")):
-        texts = [arg_text(arg, names) for arg in node.args]
-        if len(texts) == _OPERATORS[operator].count("{}"):
-            return _OPERATORS[operator].format(*texts).replace("[[", "[").replace("]]", "]")
-    return f"{node_target_text(node)}({args_text(node, names)})"
+    return _operator_text(node, names) or f"{node_target_text(node)}({args_text(node, names)})"
+
+
+def _operator_text(node: NodeRecord, names: Sequence[str]) -> str | None:
+    """``a + b``, ``x[:, 0]``, ``x[0] = y`` for a function of Python's operator module; None for any other call."""
+    module, _, name = node.target.rpartition(".")
+    if node.op != "call_function" or module not in ("_operator", "operator") or node.kwargs:
+        return None
+    form = _OPERATORS.get(name)
+    if form is None or form.count("{}") != len(node.args):
+        return None
+    texts = [arg_text(arg, names) for arg in node.args]
+    if name in ("getitem", "setitem"):
+        texts[1] = _index_text(node.args[1], names)
+    return form.format(*texts)
+
+
+def _index_text(index: Arg, names: Sequence[str]) -> str:
+    """What stands between the brackets: a tuple without its own, as in ``x[..., :8]`` and ``x[y,]``."""
+    if not isinstance(index, tuple) or not index:
+        return "()" if index == () else arg_text(index, names)
+    inside = some(index, lambda arg: arg_text(arg, names))
+    return f"{inside}," if len(index) == 1 else inside
 
 
 # What the functions of Python's operator module are written as; FX arguments are names or constants, so that no
