@@ -1,0 +1,170 @@
+"""The containers of a graph as columns: the module tree, runs of equal siblings put into one fold.
+
+Comes in: the ``Module`` tree. Goes out: a column a field, parents first. A container's nodes are ``seq[lo:hi]``, where ``seq`` is
+the tree's depth-first order; ``hash`` is equal where structure is; ``note`` says in what the members of a fold differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from peek_backend.model import GraphRecord
+from peek_backend.passes.hierarchy import Item, Module, nodes_of
+from peek_backend.passes.repeats import Difference, Repeat, find_repeats, structure_keys
+
+from .. import labels
+from ..fold import equal_runs
+
+MAX_NOTES = 12
+"""Differences that a fold's note lists."""
+
+
+class Row(NamedTuple):
+    """One container: its row's parent, its nodes, its texts."""
+
+    parent: int
+    lo: int
+    hi: int
+    label: str
+    type: str
+    path: str
+    kind: str
+    hash: int
+    note: str
+
+
+def container_columns(
+    graph: GraphRecord, owner: GraphRecord, root: Module, text: Callable[[str], int]
+) -> dict[str, list]:
+    """Columns ``parent``, ``lo``, ``hi``, ``label``, ``class``, ``path``, ``kind``, ``hash``, ``note``; texts go through ``text``."""
+    rows = list(_Walker(graph, owner, root).rows())
+    return {
+        "parent": [r.parent for r in rows],
+        "lo": [r.lo for r in rows],
+        "hi": [r.hi for r in rows],
+        "label": [text(r.label) for r in rows],
+        "class": [text(r.type) for r in rows],
+        "path": [text(r.path) for r in rows],
+        "kind": [r.kind for r in rows],
+        "hash": [r.hash for r in rows],
+        "note": [text(r.note) if r.note else -1 for r in rows],
+    }
+
+
+class _Walker:
+    """Numbers the containers of one graph, parents first, folds included."""
+
+    def __init__(self, graph: GraphRecord, owner: GraphRecord, root: Module):
+        self.graph, self.root = graph, root
+        self.keys = structure_keys(graph, root, owner)
+        self.repeats = {repeat.paths[0]: repeat for repeat in find_repeats(graph, root)}
+        self.names = labels.names_of(graph)
+        self.count = 0
+
+    def rows(self) -> Iterator[Row]:
+        """Every container and fold in depth-first order."""
+        stack: list[tuple[Module | list[Module], int, int]] = [(self.root, -1, 0)]
+        while stack:
+            at, parent, lo = stack.pop()
+            number, self.count = self.count, self.count + 1
+            items: list[Item] = list(at) if isinstance(at, list) else list(at.items)
+            yield self._fold(at, parent, lo) if isinstance(at, list) else self._module(at, parent, lo)
+            below = list(self._inside(items, isinstance(at, list), number, lo))
+            stack.extend(reversed(below))
+
+    def _inside(
+        self, items: list[Item], folded: bool, parent: int, lo: int
+    ) -> Iterator[tuple[Any, int, int]]:
+        """Containers among ``items``; of a run of three or more the first stands alone, the others in a fold."""
+        runs = ([item] for item in items) if folded else equal_runs(items, self.keys)
+        for run in runs:
+            if isinstance(run, int):
+                lo += 1
+            elif len(run) < 3:
+                for module in run:
+                    yield module, parent, lo
+                    lo += _length(module)
+            else:
+                yield run[0], parent, lo
+                lo += _length(run[0])
+                yield run[1:], parent, lo
+                lo += sum(map(_length, run[1:]))
+
+    def _module(self, module: Module, parent: int, lo: int) -> Row:
+        key = self.keys.get(module.path, -1)
+        return Row(
+            parent,
+            lo,
+            lo + _length(module),
+            _label(module),
+            module.class_name,
+            module.path,
+            module.kind,
+            key,
+            "",
+        )
+
+    def _fold(self, run: list[Module], parent: int, lo: int) -> Row:
+        first, last = _label(run[0]), _label(run[-1])
+        label = (
+            first
+            if first == last
+            else f"{first} … {run[-1].name.removeprefix(run[0].name.rstrip('0123456789'))}"
+        )
+        repeat = next((r for r in self.repeats.values() if run[0].path in r.paths), None)
+        return Row(
+            parent,
+            lo,
+            lo + sum(map(_length, run)),
+            label,
+            run[0].class_name,
+            "",
+            "fold",
+            -1,
+            self._note(repeat),
+        )
+
+    def _note(self, repeat: Repeat | None) -> str:
+        """One line a difference between the members, ``built exactly alike`` where there is none."""
+        if repeat is None:
+            return ""
+        if not repeat.differences:
+            return f"Built exactly like {repeat.paths[0]}"
+        lines = [self._difference(d) for d in repeat.differences[:MAX_NOTES]]
+        more = len(repeat.differences) - MAX_NOTES
+        return "\n".join(lines + ([f"{more} more differences"] if more > 0 else []))
+
+    def _difference(self, difference: Difference) -> str:
+        variants = [
+            f"{self._value(difference.what, value)} in {_paths(paths)}"
+            for value, paths in difference.values[:4]
+        ]
+        more = f", {len(difference.values) - 4} more" if len(difference.values) > 4 else ""
+        return (
+            f"{labels.name_text(self.names[difference.node])}, {difference.what}: {'; '.join(variants)}{more}"
+        )
+
+    def _value(self, what: str, value: Any) -> str:
+        if what == "value":
+            return labels.value_text(value)
+        if what == "reads":
+            return ", ".join(
+                labels.name_text(self.names[i]) for i in (value if isinstance(value, tuple) else (value,))
+            )
+        return labels.arg_text(value, self.names)
+
+
+def _label(module: Module) -> str:
+    """The name, with the parent's before a mere number: ``layers.0``."""
+    above = module.path.rpartition(".")[0].rpartition(".")[2]
+    return f"{above}.{module.name}" if above and module.name[:1].isdigit() else module.name
+
+
+def _paths(paths: tuple[str, ...]) -> str:
+    return ", ".join(paths) if len(paths) <= 3 else f"{paths[0]}, {paths[1]} and {len(paths) - 2} more"
+
+
+def _length(module: Module) -> int:
+    """Nodes in ``module``."""
+    return len(nodes_of(module))

@@ -1,0 +1,64 @@
+"""A diff of two captures as the page shows it, whatever worked it out: edits in words, each with the nodes it is about."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, to_builtins
+
+from peek_backend.model import CaptureRecord
+
+from .payload import plain
+
+
+class PageEdit(Struct, frozen=True):
+    """One edit. ``graph`` and ``node`` name the node in the new capture (graph key, index), ``before_…`` in the old.
+
+    ``before`` and ``after`` are what a changed thing read; ``times`` how many equal edits it stands for, ``more`` their
+    nodes in the new capture.
+    """
+
+    kind: Literal["added", "removed", "changed", "info"]
+    text: str
+    level: Literal["fail", "warn", "info"] = "fail"
+    graph: str | None = None
+    node: int | None = None
+    before_graph: str | None = None
+    before_node: int | None = None
+    before: str = ""
+    after: str = ""
+    place: str = ""
+    times: int = 1
+    more: tuple[tuple[str, int], ...] = ()
+
+
+class PageDiff(Struct, frozen=True):
+    """All edits, worst first, with the verdict. ``base`` is the old capture: with it removed nodes can be looked at."""
+
+    headline: str
+    tone: Literal["good", "warn", "bad"]
+    edits: tuple[PageEdit, ...]
+    base: CaptureRecord | None = None
+
+
+def diff_payload(graphs: list[dict[str, Any]], diff: PageDiff) -> dict[str, Any]:
+    """The diff as the page reads it; ``graphs`` are the payload's, those of the old capture marked ``before``."""
+    at: dict[tuple[bool, str], int] = {}
+    for position, graph in enumerate(graphs):
+        if graph["parent"] is None:
+            at[graph.get("side") == "before", graph["key"]] = position
+    edits = [_edit(edit, at) for edit in diff.edits]
+    return plain({"headline": diff.headline, "tone": diff.tone, "edits": edits})
+
+
+def _edit(edit: PageEdit, at: dict[tuple[bool, str], int]) -> dict[str, Any]:
+    """An edit with graphs by position; what names an unknown graph loses its link."""
+    row = to_builtins(edit)
+    row["graph"], row["before_graph"] = (
+        at.get((False, edit.graph or "")),
+        at.get((True, edit.before_graph or "")),
+    )
+    row["node"] = edit.node if row["graph"] is not None else None
+    row["before_node"] = edit.before_node if row["before_graph"] is not None else None
+    row["more"] = [[at[False, key], node] for key, node in edit.more if (False, key) in at]
+    return row

@@ -1,0 +1,399 @@
+// Layered layout of one container: who stands in which row, in which order, where, and how its edges run.
+// Pure functions on plain arrays. Comes in: a problem; goes out: coordinates around the container's own axis, x = 0.
+//
+// A problem: { n, width, nin, nout, edges } has items 0..n-1, in-ports n.., out-ports n+nin.., and edges as [from, to].
+// Two steps, so that opening one box moves nothing above it:
+//   skeleton(problem)         rows, order and centres from the *closed* widths; the same whatever is open
+//   realise(skeleton, sizes)  the real boxes, row by row downwards; a row follows only the rows above it
+
+export const GAP_X = 22;
+export const ROW_GAP = 24;
+export const PORT_GAP = 12;
+export const LANE = 9;
+export const MAX_ROW = 14;
+
+/** Rows by longest path. Edges that close a cycle are marked in `back` and do not count. */
+export function ranks(n, edges) {
+  const out = Array.from({ length: n }, () => []), degree = new Int32Array(n), back = new Uint8Array(edges.length);
+  edges.forEach(([a, b], e) => { if (a < n && b < n) { out[a].push([b, e]); degree[b]++; } });
+  const rank = new Int32Array(n), done = new Uint8Array(n), order = [];
+  let ready = [], next = 0;
+  for (let i = 0; i < n; i++) if (!degree[i]) ready.push(i);
+  const take = (i) => {
+    done[i] = 1; order.push(i);
+    for (const [b, e] of out[i]) {
+      if (done[b]) { back[e] = 1; continue; }
+      rank[b] = Math.max(rank[b], rank[i] + 1);
+      if (!--degree[b]) ready.push(b);
+    }
+  };
+  while (order.length < n) {
+    for (let k = 0; k < ready.length; k++) if (!done[ready[k]]) take(ready[k]);
+    ready = [];
+    while (next < n && done[next]) next++;
+    if (next < n) ready.push(next); // a cycle: cut it at its first item
+  }
+  return { rank, back, order };
+}
+
+/** An item that feeds more than it reads moves down to its nearest user, so that its edges are short. */
+function tighten(n, edges, { rank, back, order }) {
+  const users = Array.from({ length: n }, () => []), reads = new Int32Array(n);
+  edges.forEach(([a, b], e) => {
+    if (back[e] || b >= n) return;
+    reads[b]++;
+    if (a < n) users[a].push(b);
+  });
+  for (let k = n - 1; k >= 0; k--) {
+    const i = order[k];
+    if (!users[i].length || (reads[i] && users[i].length <= reads[i])) continue;
+    rank[i] = Math.max(rank[i], Math.min(...users[i].map((b) => rank[b])) - 1);
+  }
+}
+
+function buildRows(problem, rank) {
+  const { n, nin, nout } = problem;
+  let last = -1;
+  for (let i = 0; i < n; i++) last = Math.max(last, rank[i]);
+  const rows = Array.from({ length: last + 3 }, () => []);
+  for (let p = 0; p < nin; p++) rows[0].push(n + p);
+  for (let i = 0; i < n; i++) rows[rank[i] + 1].push(i);
+  for (let p = 0; p < nout; p++) rows[last + 2].push(n + nin + p);
+  return rows;
+}
+
+/** Neighbours of every item, above and below, whatever their distance. */
+function adjacency(total, edges, back) {
+  const up = Array.from({ length: total }, () => []), down = Array.from({ length: total }, () => []);
+  edges.forEach(([a, b], e) => { if (!back[e]) { up[b].push(a); down[a].push(b); } });
+  return { up, down };
+}
+
+/** Barycentre sweeps; keeps the order with the least sideways distance. Positions count items, not pixels. */
+function order(rows, { up, down }, total) {
+  const at = new Float64Array(total);
+  const settle = (row) => row.forEach((i, k) => { at[i] = k - (row.length - 1) / 2; });
+  rows.forEach(settle);
+  const cost = () => {
+    let sum = 0;
+    for (const row of rows) for (const i of row) for (const j of down[i]) sum += Math.abs(at[i] - at[j]);
+    return sum;
+  };
+  const sweep = (list, near) => {
+    for (const row of list) {
+      if (row.length < 2) continue;
+      const key = new Map(row.map((i) => [i, near[i].length ? near[i].reduce((s, j) => s + at[j], 0) / near[i].length : at[i]]));
+      row.sort((a, b) => key.get(a) - key.get(b) || at[a] - at[b]);
+      settle(row);
+    }
+  };
+  let best = cost(), kept = rows.map((row) => row.slice());
+  const upwards = rows.slice().reverse();
+  for (let t = 0; t < 4 && best > 0; t++) {
+    for (const [list, near] of [[rows, up], [upwards, down]]) {
+      sweep(list, near);
+      const now = cost();
+      if (now < best) { best = now; kept = rows.map((row) => row.slice()); }
+    }
+  }
+  return kept;
+}
+
+/** A row too long to read becomes several: its items do not depend on one another. */
+function wrap(rows) {
+  const out = [];
+  rows.forEach((row, r) => {
+    const parts = r === 0 || r === rows.length - 1 ? 1 : Math.ceil(row.length / MAX_ROW), size = Math.ceil(row.length / parts) || 1;
+    if (!row.length) return void out.push(row);
+    for (let k = 0; k < row.length; k += size) out.push(row.slice(k, k + size));
+  });
+  return out;
+}
+
+/**
+ * Centres as near as possible (least squares) to what each item wants, in order and without overlap:
+ * isotonic regression by pooling adjacent violators.
+ */
+export function place(row, want, weight, left, right, gap) {
+  const blocks = [], offset = [];
+  let run = 0;
+  row.forEach((i, k) => {
+    if (k) run += right(row[k - 1]) + gap(row[k - 1], i) + left(i);
+    offset.push(run);
+    let block = { sum: (want(i) - run) * weight(i), weight: weight(i), count: 1 };
+    while (blocks.length && blocks[blocks.length - 1].sum / blocks[blocks.length - 1].weight >= block.sum / block.weight) {
+      const top = blocks.pop();
+      block = { sum: top.sum + block.sum, weight: top.weight + block.weight, count: top.count + block.count };
+    }
+    blocks.push(block);
+  });
+  const x = [];
+  for (const block of blocks) for (let c = 0; c < block.count; c++) x.push(block.sum / block.weight + offset[x.length]);
+  return x;
+}
+
+function nominalCentres(problem, rows, rowOf, { up, down }) {
+  const { n, width } = problem, total = rowOf.length, x = new Float64Array(total);
+  const half = (i) => (i < n ? width[i] / 2 : 4), gap = (a) => (a < n ? GAP_X : 6);
+  const mean = (i, near) => {
+    let sum = 0, weight = 0;
+    for (const j of near[i]) {
+      const w = Math.abs(rowOf[i] - rowOf[j]) === 1 ? 6 : 1;
+      sum += x[j] * w; weight += w;
+    }
+    return weight ? sum / weight : x[i];
+  };
+  const settle = (row, want) => place(row, want, () => 1, half, half, gap).forEach((v, k) => { x[row[k]] = v; });
+  rows.forEach((row) => settle(row, () => 0));
+  for (let t = 0; t < 5; t++) {
+    for (let r = 1; r < rows.length; r++) settle(rows[r], (i) => mean(i, up));
+    for (let r = rows.length - 2; r >= 0; r--) settle(rows[r], (i) => mean(i, down));
+  }
+  for (let r = 1; r < rows.length; r++) settle(rows[r], (i) => mean(i, up));
+  settle(rows[0], (i) => mean(i, down));
+  let lo = Infinity, hi = -Infinity;
+  for (let i = 0; i < n; i++) { lo = Math.min(lo, x[i] - half(i)); hi = Math.max(hi, x[i] + half(i)); }
+  if (n) for (let i = 0; i < total; i++) x[i] -= (lo + hi) / 2;
+  return x;
+}
+
+/**
+ * Rows, order and centres of a container, from the widths its items have when closed. What is not connected
+ * stands side by side: `parts` are skeletons of their own, each with `items`, its items' numbers in the problem.
+ */
+export function skeleton(problem) {
+  const parts = components(problem).map((items) => ({ ...connected(part(problem, items)), items }));
+  return { problem, parts };
+}
+
+/** Items and ports by connection, the largest first; single ones together last. */
+function components({ n, nin, nout, edges }) {
+  const total = n + nin + nout, root = Int32Array.from({ length: total }, (_, i) => i);
+  const find = (i) => { while (root[i] !== i) i = root[i] = root[root[i]]; return i; };
+  for (const [a, b] of edges) root[find(a)] = find(b);
+  const groups = new Map(), alone = [];
+  for (let i = 0; i < total; i++) (groups.get(find(i)) ?? groups.set(find(i), []).get(find(i))).push(i);
+  const parts = [];
+  for (const items of groups.values()) if (items.length > 1) parts.push(items); else alone.push(items[0]);
+  parts.sort((a, b) => b.length - a.length || a[0] - b[0]);
+  if (alone.length) parts.push(alone);
+  return parts;
+}
+
+/** The problem of some items alone; their order, and so items before in-ports before out-ports, is kept. */
+function part({ n, nin, width, edges }, items) {
+  const at = new Map(items.map((i, k) => [i, k])), own = items.filter((i) => i < n);
+  return {
+    n: own.length, nin: items.filter((i) => i >= n && i < n + nin).length, nout: items.filter((i) => i >= n + nin).length,
+    width: own.map((i) => width[i]), edges: edges.filter(([a]) => at.has(a)).map(([a, b]) => [at.get(a), at.get(b)]),
+  };
+}
+
+function connected(problem) {
+  const total = problem.n + problem.nin + problem.nout, ranked = ranks(problem.n, problem.edges);
+  tighten(problem.n, problem.edges, ranked);
+  const near = adjacency(total, problem.edges, ranked.back);
+  const rows = wrap(order(buildRows(problem, ranked.rank), near, total));
+  const rowOf = new Int32Array(total);
+  rows.forEach((row, r) => row.forEach((i) => { rowOf[i] = r; }));
+  const cx = nominalCentres(problem, rows, rowOf, near);
+  return { problem, rows, rowOf, cx, up: near.up, gaps: rowGaps(problem, rows, rowOf, cx) };
+}
+
+/** Room under each row: more where more edges must turn. Counts only, so that opening a box changes none. */
+function rowGaps(problem, rows, rowOf, cx) {
+  const turns = new Int32Array(rows.length);
+  for (const [a, b] of problem.edges) {
+    if (Math.abs(cx[a] - cx[b]) < 3) continue;
+    turns[rowOf[a]]++;
+    if (rowOf[b] - rowOf[a] > 1) turns[rowOf[b] - 1]++;
+  }
+  return rows.map((row, r) => (r === 0 || r === rows.length - 2 ? PORT_GAP : ROW_GAP) + Math.min(40, 3 * turns[r]));
+}
+
+function settleRows(skel, size) {
+  const { problem: { n }, rows, cx, up, gaps } = skel, x = Float64Array.from(cx), y = new Float64Array(cx.length);
+  const top = [], bottom = [];
+  const shift = (i) => {
+    let sum = 0;
+    for (const j of up[i]) sum += x[j] - cx[j];
+    return up[i].length ? sum / up[i].length : 0;
+  };
+  const L = (i) => (i < n ? size.left[i] : 4), R = (i) => (i < n ? size.right[i] : 4);
+  const gap = (a) => (a < n ? GAP_X : 6), weight = (i) => (i < n && size.open[i] ? 6 : 1);
+  let at = 0;
+  rows.forEach((row, r) => {
+    if (r) place(row, (i) => cx[i] + shift(i), weight, L, R, gap).forEach((v, k) => { x[row[k]] = v; });
+    let h = 0;
+    for (const i of row) { y[i] = at; if (i < n) h = Math.max(h, size.height[i]); }
+    top.push(at); bottom.push(at + h);
+    at += h + (r < rows.length - 1 ? gaps[r] : 0);
+  });
+  return { x, y, top, bottom, height: at };
+}
+
+/** Straight vertical lanes for the edges that pass rows: beside boxes, never under them. */
+class Lanes {
+  constructor(skel, size, placed) {
+    Object.assign(this, { skel, size, placed, taken: [] });
+    this.n = skel.problem.n;
+  }
+
+  /** No box of rows lo..hi within LANE of x, and no other source's lane beside it. */
+  free(x, lo, hi, source) {
+    const { rows } = this.skel, { left, right } = this.size, at = this.placed.x;
+    for (let r = lo; r <= hi; r++) {
+      for (const i of rows[r]) if (i < this.n && x > at[i] - left[i] - LANE && x < at[i] + right[i] + LANE) return false;
+    }
+    return this.taken.every((t) => t.source === source || t.hi < lo || t.lo > hi || Math.abs(t.x - x) >= LANE - 1);
+  }
+
+  /** Gaps between boxes of rows lo..hi and the two outer sides; few where the span is long. */
+  candidates(lo, hi, sx, tx) {
+    const { rows } = this.skel, { left, right } = this.size, at = this.placed.x, found = [tx, sx];
+    let min = Infinity, max = -Infinity;
+    for (let r = lo; r <= hi; r++) {
+      for (const i of rows[r]) {
+        if (i >= this.n) continue;
+        const a = at[i] - left[i] - LANE, b = at[i] + right[i] + LANE;
+        min = Math.min(min, a); max = Math.max(max, b);
+        if (hi - lo < 6 && found.length < 60) found.push(a, b);
+      }
+    }
+    return { found, min: min === Infinity ? sx : min, max: max === -Infinity ? sx : max };
+  }
+
+  find(lo, hi, sx, tx, source) {
+    const { found, min, max } = this.candidates(lo, hi, sx, tx);
+    const cost = (x) => Math.abs(x - sx) + Math.abs(x - tx);
+    let best = null;
+    for (const x of found) if ((best === null || cost(x) < cost(best) - 1e-6) && this.free(x, lo, hi, source)) best = x;
+    for (const [start, step] of [[min, -LANE], [max, LANE]]) {
+      let x = start;
+      while (!this.free(x, lo, hi, source)) x += step;
+      if (best === null || cost(x) < cost(best) - 1e-6) best = x;
+    }
+    this.taken.push({ x: best, lo, hi, source });
+    return best;
+  }
+}
+
+/** Where edges enter a box: the straight one in the middle, the others beside it in the order they arrive. */
+function slots(arrivals, halfWidth) {
+  arrivals.sort((a, b) => a.from - b.from || a.e - b.e);
+  const k = arrivals.length;
+  let mid = (k - 1) / 2;
+  const straight = arrivals.findIndex((a) => Math.abs(a.from) < 2);
+  if (straight >= 0) mid = straight;
+  const step = Math.min(14, Math.max(1, halfWidth - 8) / Math.max(1, mid, k - 1 - mid));
+  arrivals.forEach((a, j) => { a.offset = (j - mid) * step; });
+}
+
+/**
+ * The real layout: `size` has left, right (from the axis), height and open per item; `links` are the edges to draw,
+ * each { a, b, ao, bo, source }, where ao and bo are ports on an open box (offset from its axis) or null.
+ * Goes out: x (axis) and y (top) per item, the extent, and one route per link:
+ * [sx, sy, turn, tx, ty] between neighbouring rows, [sx, sy, turn, lane, laneTop, laneBottom, tx, ty] past rows.
+ */
+export function realise(skel, size, links) {
+  const { problem: { n, nin, nout } } = skel, total = n + nin + nout;
+  const out = { x: new Float64Array(total), y: new Float64Array(total), routes: new Array(links.length), left: 0, right: 0, height: 0 };
+  const shelf = new Shelf();
+  for (const p of skel.parts) {
+    const at = new Map(p.items.map((i, k) => [i, k])), own = p.items.filter((i) => i < n), mine = links.map((l, e) => e).filter((e) => at.has(links[e].a));
+    const pick = (list) => own.map((i) => list[i]), sizes = { left: pick(size.left), right: pick(size.right), height: pick(size.height), open: pick(size.open) };
+    const made = layPart(p, sizes, mine.map((e) => ({ ...links[e], a: at.get(links[e].a), b: at.get(links[e].b) })));
+    const [dx, dy] = shelf.add(made, sizes);
+    p.items.forEach((i, k) => { out.x[i] = made.x[k] + dx; out.y[i] = made.y[k] + dy; });
+    mine.forEach((e, k) => { out.routes[e] = moved(made.routes[k], dx, dy); });
+    out.left = Math.max(out.left, -(made.left + dx)); out.right = Math.max(out.right, made.right + dx); out.height = Math.max(out.height, made.height + dy);
+  }
+  out.left = -out.left;
+  for (let p = n + nin; p < total; p++) { // every value that leaves does so at the bottom
+    links.forEach((l, e) => { if (l.b === p) out.routes[e] = longer(out.routes[e], out.height); });
+    out.y[p] = out.height;
+  }
+  return out;
+}
+
+/** Puts parts side by side at the top, as far left as the boxes beside them allow, and on a new shelf when too wide. */
+class Shelf {
+  constructor() { Object.assign(this, { boxes: [], top: 0, limit: 0, first: true, left: 0 }); }
+
+  add(made, size) {
+    let dx = 0, dy = 0;
+    if (!this.first) {
+      dx = this.beside(made);
+      if (made.right + dx > this.limit) {
+        this.top = Math.max(...this.boxes.map((b) => b.bottom)) + 2 * ROW_GAP;
+        dx = Math.max(this.left, this.beside(made));
+      }
+      dy = this.top;
+    } else { this.left = made.left; this.limit = Math.max(2400, 1.6 * made.right - 0.6 * made.left); }
+    for (let i = 0; i < size.left.length; i++) this.boxes.push({ top: made.y[i] + dy, bottom: made.y[i] + size.height[i] + dy, right: made.x[i] + size.right[i] + dx });
+    for (const r of made.routes) if (r.length === 8) this.boxes.push({ top: Math.min(r[4], r[5]) + dy, bottom: Math.max(r[4], r[5]) + dy, right: r[3] + LANE + dx });
+    this.first = false;
+    return [dx, dy];
+  }
+
+  beside(made) {
+    let x = -Infinity;
+    for (const b of this.boxes) if (b.top < this.top + made.height + ROW_GAP && b.bottom > this.top - ROW_GAP) x = Math.max(x, b.right);
+    return (x === -Infinity ? this.left : x + 2 * GAP_X) - made.left;
+  }
+}
+
+const moved = (r, dx, dy) => (r.length === 5 ? [r[0] + dx, r[1] + dy, r[2] + dy, r[3] + dx, r[4] + dy] : [r[0] + dx, r[1] + dy, r[2] + dy, r[3] + dx, r[4] + dy, r[5] + dy, r[6] + dx, r[7] + dy]);
+
+/** A route that ends at `y`: what it lacks becomes a straight lane at its end. */
+function longer(r, y) {
+  const last = r.length - 1;
+  if (y - r[last] < 0.5) return r;
+  if (r.length === 8) return [...r.slice(0, 5), y - r[7] + r[5], r[6], y];
+  return [r[0], r[1], r[2], r[3], r[4], y - PORT_GAP, r[3], y];
+}
+
+function layPart(skel, size, links) {
+  const { rowOf, problem: { n } } = skel, placed = settleRows(skel, size), { x, y, top, bottom } = placed;
+  const lanes = new Lanes(skel, size, placed), lane = new Array(links.length).fill(null);
+  const start = (l) => x[l.a] + (l.ao ?? 0), goal = (l) => x[l.b] + (l.bo ?? 0);
+  const span = (l) => Math.abs(rowOf[l.b] - rowOf[l.a]);
+  const long = links.map((l, e) => e).filter((e) => span(links[e]) > 1 || rowOf[links[e].b] <= rowOf[links[e].a]);
+  long.sort((a, b) => span(links[a]) - span(links[b]) || a - b);
+  for (const e of long) {
+    const l = links[e], a = rowOf[l.a], b = rowOf[l.b];
+    lane[e] = b > a ? lanes.find(a + 1, b - 1, start(l), goal(l), l.source) : lanes.find(b, a, 1e7, 1e7, -1 - e);
+  }
+  const entry = entries(links, lane, size, placed, n);
+  const routes = links.map((l, e) => {
+    const r = rowOf[l.a], q = rowOf[l.b], sx = start(l), sy = y[l.a] + (l.a < n ? size.height[l.a] : 0), tx = entry[e], ty = y[l.b];
+    if (lane[e] === null) return [sx, sy, bottom[r], tx, ty];
+    const down = q > r;
+    return [sx, sy, bottom[r], lane[e], down ? top[r + 1] : bottom[r] + 10, down ? bottom[q - 1] : ty - 10, tx, ty];
+  });
+  return { ...extent(n, size, placed, lane), x, y, height: placed.height, routes };
+}
+
+/** Where each link enters: its port on an open box, its slot on a closed one. */
+function entries(links, lane, size, { x }, n) {
+  const arrivals = new Map(), entry = new Float64Array(links.length);
+  links.forEach((l, e) => {
+    entry[e] = x[l.b] + (l.bo ?? 0);
+    if (l.bo !== null || l.b >= n) return;
+    const list = arrivals.get(l.b) ?? arrivals.set(l.b, []).get(l.b);
+    list.push({ e, from: (lane[e] ?? x[l.a] + (l.ao ?? 0)) - x[l.b], offset: 0 });
+  });
+  for (const [b, list] of arrivals) {
+    slots(list, Math.min(size.left[b], size.right[b]));
+    for (const a of list) entry[a.e] = x[b] + a.offset;
+  }
+  return entry;
+}
+
+function extent(n, size, { x }, lane) {
+  let left = 0, right = 0;
+  for (let i = 0; i < n; i++) { left = Math.min(left, x[i] - size.left[i]); right = Math.max(right, x[i] + size.right[i]); }
+  for (let i = n; i < x.length; i++) { left = Math.min(left, x[i]); right = Math.max(right, x[i]); }
+  for (const v of lane) if (v !== null) { left = Math.min(left, v - 4); right = Math.max(right, v + 4); }
+  return { left, right };
+}

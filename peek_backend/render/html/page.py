@@ -1,0 +1,136 @@
+"""One self-contained HTML file: data, script and style inside, nothing fetched, nothing evaluated.
+
+The Content-Security-Policy allows this script and this style by their hashes and no request at all. The capture is base64 of
+deflated JSON, so it holds no ``<``; every other text goes through one escape. Without JavaScript the file shows the overview and folded
+tables as plain HTML.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from peek_backend.model import CaptureRecord
+
+from ..escape import html_text as esc
+from . import bundler
+from .edits import PageDiff, diff_payload
+from .kinds import KINDS, kind_css
+from .overview import facts, plain_html
+from .payload import capture_payload, clean, encode
+
+_HEAD = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="peek-backend">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<div id="app"></div>
+<div id="plain"><h1>{title}</h1>
+<p id="broken" role="alert" hidden></p>
+{plain}
+</div>
+"""
+_TAIL = """<script type="application/octet-stream" id="capture">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def page(
+    record: CaptureRecord,
+    *,
+    title: str | None = None,
+    diff: PageDiff | None = None,
+    sources: Mapping[str, str] | None = None,
+) -> str:
+    """The page of a capture as HTML text.
+
+    ``diff`` adds the diff view and marks its edits in the graphs. ``sources`` are texts of source files by path: with
+    them the source view shows whole files, without only the lines that made nodes.
+    """
+    title = clean(title or default_title(record))
+    overview = facts(record)
+    payload = capture_payload(record, sources, diff.base if diff is not None else None)
+    payload |= {"title": title, "overview": overview, "kinds": KINDS}
+    if diff is not None:
+        payload["diff"] = diff_payload(payload["graphs"], diff)
+    script, style = assets()
+    head = _HEAD.format(
+        policy=policy(script, style), title=esc(title), style=style, plain=plain_html(record, overview)
+    )
+    return head + _TAIL.format(data=encode(payload), script=script)
+
+
+def default_title(record: CaptureRecord) -> str:
+    """The program, else the first graph's name, else ``capture``."""
+    if record.environment.argv:
+        return " ".join(record.environment.argv)[:120]
+    return record.graphs[0].name if record.graphs and record.graphs[0].name else "capture"
+
+
+@lru_cache(maxsize=1)
+def assets() -> tuple[str, str]:
+    """Script and style, the same for every page."""
+    script = bundler.bundle(bundler.modules())
+    style = (Path(__file__).parent / "page.css").read_text("utf-8") + kind_css()
+    for name, text in (("script", script), ("style", style)):
+        if f"</{name}" in text.lower() or "<!--" in text:
+            raise ValueError(f"the page's own {name} would end its tag")
+    return script, style
+
+
+def policy(script: str, style: str) -> str:
+    """Nothing may be loaded or sent; this script and this style may run; images the page itself makes may show."""
+    return (
+        f"default-src 'none'; script-src 'sha256-{_hash(script)}'; style-src 'sha256-{_hash(style)}'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+MAX_INLINE = 1_500_000
+"""Bytes of a page that a notebook keeps in its cell's output; a bigger one becomes a link to a file."""
+
+
+def notebook_bundle(record: CaptureRecord, *, file: str | None = None) -> dict[str, Any]:
+    """What a notebook shows of a record, by MIME type: ``text/plain`` a tree, ``text/html`` the page in a sandboxed frame.
+
+    ``file`` is where the page was written, for a link where it is over MAX_INLINE; without it a big page shows as
+    the plain overview alone.
+    """
+    from ..text import render_text
+
+    html = page(record)
+    bundle: dict[str, Any] = {"text/plain": render_text(record, format="tree")}
+    if len(html) <= MAX_INLINE:
+        bundle["text/html"] = frame(html)
+    elif file is not None:
+        bundle["text/html"] = (
+            f'<p><a href="{esc(file)}" target="_blank">Open the page ({len(html) / 1e6:.1f} MB)</a></p>'
+        )
+    else:
+        bundle["text/html"] = plain_html(record, facts(record))
+    return bundle
+
+
+def frame(html: str) -> str:
+    """A page in a frame that can run its script and save files, and reach nothing of the notebook."""
+    return (
+        f'<iframe srcdoc="{html.replace("&", "&amp;").replace(chr(34), "&quot;")}" '
+        'sandbox="allow-scripts allow-downloads" width="100%" height="640" loading="lazy"></iframe>'
+    )

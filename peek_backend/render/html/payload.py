@@ -1,0 +1,291 @@
+"""A record as the page reads it: columns of numbers, each text once, deflated.
+
+A node's texts come from ``labels``, so that the page words everything as the tables do. Two columns save most of the
+space: arguments are templates with a mark where a node stands (``NODE``), the same for every layer of a model, and
+references are distances back from the reader.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from peek_backend.analysis.totals import hints as hints_of
+from peek_backend.analysis.totals import nbytes_at
+from peek_backend.model import (
+    CaptureRecord,
+    GraphRecord,
+    NodeRecord,
+    Source,
+    TensorMeta,
+    ValueInfo,
+    iter_tensors,
+    node_refs,
+)
+from peek_backend.passes.hierarchy import build_hierarchy, is_inline, nodes_of
+
+from .. import labels
+from .containers import container_columns
+from .kinds import kind_numbers
+
+VERSION = 1
+NODE = "\x01"
+"""Stands for the next reference in an argument template; labels spell control characters out, so no text has it."""
+OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
+
+MAX_TEXT = 2_000
+"""Characters of one text that the page keeps: a 100 kB repr is shortened, its length told."""
+
+
+class Strings:
+    """Texts by number, each once; long ones lose their middle."""
+
+    def __init__(self) -> None:
+        self.index: dict[str, int] = {}
+
+    def add(self, text: str | None) -> int:
+        """The number of ``text``; -1 for None."""
+        if text is None:
+            return -1
+        number = self.index.get(text)
+        if number is None:
+            number = self.index[text] = len(self.index)
+        return number
+
+    def texts(self) -> list[str]:
+        """All texts in order of their numbers, without lone surrogates (JSON in UTF-8 has none)."""
+        return [clean(text) for text in self.index]
+
+
+def clean(text: str) -> str:
+    """``text`` at most MAX_TEXT long and encodable."""
+    if len(text) > MAX_TEXT:
+        text = f"{labels.shorten(text, MAX_TEXT - 40)} ({len(text):,} characters)"
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def encode(payload: dict[str, Any]) -> str:
+    """The payload as base64 of deflated JSON: letters, digits, ``+/=`` alone, so safe inside any tag."""
+    return base64.b64encode(zlib.compress(msgspec.json.encode(payload), 6)).decode("ascii")
+
+
+def capture_payload(
+    record: CaptureRecord, sources: Mapping[str, str] | None = None, base: CaptureRecord | None = None
+) -> dict[str, Any]:
+    """All that the page needs of ``record``; ``sources`` are whole texts of source files, by path, where at hand.
+
+    The graphs of ``base``, an older capture, come after those of ``record`` and carry ``side: "before"``.
+    """
+    strings, values = Strings(), Values()
+    graphs = _graphs(record, strings, values, 0)
+    if base is not None:
+        graphs += [graph | {"side": "before"} for graph in _graphs(base, strings, values, len(graphs))]
+    files = {path: text for path, text in (sources or {}).items() if path in strings.index}
+    return {
+        "version": VERSION,
+        "environment": plain(record.environment),
+        "graphs": graphs,
+        "frames": plain(record.frames),
+        "breaks": plain(record.breaks),
+        "recompiles": plain(record.recompiles),
+        "problems": plain(record.problems),
+        "notes": plain(record.notes),
+        "values": values.rows,
+        "sources": {clean(path): [clean(line) for line in text.splitlines()] for path, text in files.items()},
+        "strings": strings.texts(),
+    }
+
+
+def _graphs(record: CaptureRecord, strings: Strings, values: Values, first: int) -> list[dict[str, Any]]:
+    """Every graph of ``record``; the first one stands at position ``first`` of the payload's list."""
+    flat, titles = flat_graphs(record), labels.graph_keys(record.graphs)
+    keys = {graph.key: first + at for at, (graph, parent) in enumerate(flat) if parent is None}
+    found: list[dict[str, Any]] = []
+    for graph, parent in flat:
+        owner = graph if parent is None else flat[parent][0]
+        row = graph_payload(graph, owner, strings, values, keys)
+        row["parent"] = None if parent is None else first + parent
+        row["title"] = clean(_title(graph, titles, owner, record))
+        found.append(row)
+    return found
+
+
+def _title(graph: GraphRecord, titles: list[str], owner: GraphRecord, record: CaptureRecord) -> str:
+    if graph is not owner:
+        return labels.name_text(graph.name or "body")
+    key = next(title for title, other in zip(titles, record.graphs, strict=True) if other is graph)
+    return f"{key} {labels.name_text(graph.name)}" if graph.name and graph.name != key else key
+
+
+def flat_graphs(record: CaptureRecord) -> list[tuple[GraphRecord, int | None]]:
+    """Every graph, each followed by its children, with the position of the root graph that a child belongs to."""
+    flat: list[tuple[GraphRecord, int | None]] = []
+    for graph in record.graphs:
+        root = len(flat)
+        flat.append((graph, None))
+        flat.extend((child, root) for child in graph.children)
+    return flat
+
+
+def plain(value: Any) -> Any:
+    """Records as dicts and lists with every text cleaned."""
+    value = msgspec.to_builtins(value)
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(k): plain(v) for k, v in value.items()}
+    return [plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+class Values:
+    """Each different value once, as the row that the panel shows."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.index: dict[Any, int] = {}
+
+    def add(self, value: ValueInfo | None, hints: Mapping[str, Any]) -> int:
+        """The number of the row of ``value``; -1 for None."""
+        if value is None:
+            return -1
+        key = _key(value)
+        number = self.index.get(key)
+        if number is None:
+            number = self.index[key] = len(self.rows)
+            self.rows.append(value_row(value, hints))
+        return number
+
+
+def _key(value: ValueInfo) -> Any:
+    if type(value) is TensorMeta and not value.inner and value.became is None:
+        # storage differs from node to node and is not shown
+        return (value.shape, value.dtype, value.stride, value.device, value.requires_grad, value.storage_offset,
+                value.layout, value.subclass, value.flags)  # fmt: skip
+    return msgspec.json.encode(value)
+
+
+def value_row(value: ValueInfo, hints: Mapping[str, Any]) -> dict[str, Any]:
+    """The text of a value, and for a tensor (the first of a tuple) its facts and bytes."""
+    tensors = list(iter_tensors(value))
+    row: dict[str, Any] = {
+        "text": clean(labels.value_text(value, labels.BARE)),
+        "full": clean(labels.value_text(value)),
+    }
+    if tensors:
+        first = tensors[0]
+        row |= {
+            "dtype": labels.dtype_text(first.dtype),
+            "shape": labels.shape_text(first.shape),
+            "stride": labels.stride_text(first.stride),
+            "device": first.device,
+            "layout": first.layout,
+            "offset": first.storage_offset,
+            "grad": first.requires_grad,
+            "flags": list(first.flags),
+            "dims": [clean(str(d)) for d in first.shape],
+            "bytes": nbytes_at(value, hints),
+        }
+    return row
+
+
+def graph_payload(
+    graph: GraphRecord,
+    owner: GraphRecord,
+    strings: Strings,
+    values: Values,
+    keys: Mapping[str, int],
+) -> dict[str, Any]:
+    """One graph: what it is, its nodes as columns, its containers in preorder. ``owner`` holds the bodies."""
+    root = build_hierarchy(graph)
+    hints = hints_of(graph)
+    return {
+        "key": clean(graph.key),
+        "stage": graph.stage,
+        "name": clean(graph.name),
+        "file": clean(graph.file),
+        "line": graph.line,
+        "compile_id": graph.compile_id,
+        "frame": graph.frame,
+        "rank": graph.rank,
+        "n": len(graph.nodes),
+        "nodes": node_columns(graph, strings, values, hints, keys),
+        "seq": deltas(nodes_of(root)),
+        "groups": container_columns(graph, owner, root, strings.add),
+        "stacks": plain(graph.stacks),
+        "symbols": plain(graph.symbols),
+        "relations": plain(graph.relations),
+        "guards": plain(graph.guards),
+        "state": plain(graph.state),
+        "ended_by": plain(graph.ended_by),
+        "never_ran": plain(graph.never_ran),
+        "problems": plain(graph.problems),
+        "notes": plain(graph.notes),
+    }
+
+
+def deltas(numbers: list[int]) -> list[int]:
+    """Each number as the step from the one before: runs of neighbours deflate to almost nothing."""
+    return [b - a for a, b in zip([0, *numbers], numbers, strict=False)]
+
+
+_NO_SOURCE = Source()
+
+
+def node_columns(
+    graph: GraphRecord, strings: Strings, values: Values, hints: Mapping[str, Any], keys: Mapping[str, int]
+) -> dict[str, list]:
+    """Nodes as columns; texts and values are numbers, ``refs`` all references of all nodes in one list."""
+    add, nodes = strings.add, graph.nodes
+    marks, names = _Marks(), labels.names_of(graph)
+    sources = [node.source or _NO_SOURCE for node in nodes]
+    refs = [node_refs(node) for node in nodes]
+    return {
+        "name": [add(node.name) for node in nodes],
+        "op": [OPS.index(node.op) for node in nodes],
+        "target": [add(node.target) for node in nodes],
+        "label": [add(node_label(node)) for node in nodes],
+        "args": [add(_args(node, r, names, marks)) for node, r in zip(nodes, refs, strict=True)],
+        "value": [values.add(node.value, hints) for node in nodes],
+        "kind": kind_numbers(graph),
+        "inline": [int(is_inline(node) and node.body is None) for node in nodes],
+        "body": [-1 if node.body is None else node.body for node in nodes],
+        "file": [add(s.file) for s in sources],
+        "line": [s.line or 0 for s in sources],
+        "code": [add(s.code) for s in sources],
+        "function": [add(s.function) for s in sources],
+        "caller": [-1 if s.caller is None else s.caller for s in sources],
+        "module": [add(s.module) for s in sources],
+        "input": [add(s.input) for s in sources],
+        "input_kind": [add(s.input_kind) for s in sources],
+        "origin": [add(s.origin) for s in sources],
+        "ref_count": [len(r) for r in refs],
+        "refs": [node.index - r for node, back in zip(nodes, refs, strict=True) for r in back],
+        "origins": [
+            [node.index, keys[key], index] for node in nodes for key, index in node.origins if key in keys
+        ],
+    }  # fmt: skip
+
+
+class _Marks:
+    """Every node's label is NODE: arguments then read the same in every layer."""
+
+    def __len__(self) -> int:
+        return 1 << 62
+
+    def __getitem__(self, index: int) -> str:
+        return NODE
+
+
+def _args(node: NodeRecord, refs: list[int], names: list[str], marks: _Marks) -> str:
+    """Arguments with NODE where a node stands; with the names themselves where a long list was cut."""
+    text = labels.args_text(node, marks)
+    return text if text.count(NODE) == len(refs) else labels.args_text(node, names)
+
+
+def node_label(node: NodeRecord) -> str:
+    """What a box says: the target without its module, an input's source, ``output``."""
+    return labels.node_target_text(node)
