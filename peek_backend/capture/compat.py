@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import json
 import os
@@ -20,6 +21,7 @@ from torch._dynamo.callback import CallbackTrigger, callback_handler
 from torch._dynamo.convert_frame import register_bytecode_hook
 from torch._dynamo.output_graph import OutputGraph
 from torch._guards import CompileContext, TracingContext
+from torch.fx._lazy_graph_module import _LazyGraphModule
 
 
 def version() -> tuple[int, int]:
@@ -87,6 +89,7 @@ def attempt() -> int:
 _WATCHED = threading.local()
 _LOCK = threading.Lock()
 _OBSERVERS: list[Callable[[Any, Any, Any], None]] = []
+_COUNTERS: list[Callable[[str], Callable[[], None]]] = []
 _REAL = OutputGraph._call_user_compiler
 
 
@@ -116,9 +119,43 @@ def _observed(self: Any, gm: Any, example_inputs: Any, *args: Any, **kwargs: Any
     try:
         for observer in tuple(_OBSERVERS):
             observer(self, gm, example_inputs)
-        return _REAL(self, gm, example_inputs, *args, **kwargs)
+        compiled = _REAL(self, gm, example_inputs, *args, **kwargs)
+        for counter in tuple(_COUNTERS):
+            compiled = _counted(compiled, counter(compile_id() or ""))
+        return compiled
     finally:
         _WATCHED.output = None
+
+
+@contextlib.contextmanager
+def count_calls(counter: Callable[[str], Callable[[], None]]) -> Iterator[None]:
+    """Have what every backend returns call ``counter(compile id)()`` first, at each of its calls. Needs ``watch_graphs``.
+
+    What is compiled meanwhile keeps its counter afterwards; what was compiled before has none.
+    """
+    with _LOCK:
+        _COUNTERS.append(counter)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _COUNTERS.remove(counter)
+
+
+def _counted(compiled: Any, count: Callable[[], None]) -> Any:
+    owner = getattr(compiled, "__self__", compiled)
+    if isinstance(
+        owner, _LazyGraphModule
+    ):  # Dynamo has it generate its code now; it would not know it behind the wrapper
+        _LazyGraphModule.force_recompile(owner)
+        compiled = owner if compiled is owner else owner.forward
+
+    @functools.wraps(compiled, assigned=(), updated=())
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        count()
+        return compiled(*args, **kwargs)
+
+    return counted
 
 
 def rank() -> int | None:
@@ -291,15 +328,21 @@ def codes_with_guard_failures() -> list[Any]:
 
 
 class Compiling(NamedTuple):
-    """What Dynamo holds of the frame that it is compiling in this thread. ``local_values`` are the user's own objects."""
+    """What Dynamo holds of the frame that it is compiling in this thread.
+
+    ``local_values`` are the user's own objects, ``variants`` how many compiled ones the code object has, ``callers`` are
+    (file, line, function) of what led to the frame, the frame itself last.
+    """
 
     code: Any
     local_values: dict[str, Any]
     one_graph: bool
     variants: int
+    callers: tuple[tuple[str, int, str], ...]
 
 
 _MOST_FRAMES_UP = 60
+_MOST_CALLERS = 30
 
 
 def compiling() -> Compiling | None:
@@ -313,15 +356,29 @@ def compiling() -> Compiling | None:
         if frame is None:
             return None
         if frame.f_code is convert_frame._compile.__code__:
-            return _compiling(frame.f_locals)
+            return _compiling(frame)
         frame = frame.f_back
     return None
 
 
-def _compiling(held: dict[str, Any]) -> Compiling:
-    entries = held.get("cache_entries")
+def _compiling(frame: Any) -> Compiling:
+    held = frame.f_locals
+    code, entries = held.get("code"), held.get("cache_entries")
     count = len(entries) if entries is not None else getattr(held.get("cache_size"), "num_cache_entries", 0)
-    return Compiling(held.get("code"), held.get("locals") or {}, bool(held.get("one_graph")), count)
+    return Compiling(
+        code, held.get("locals") or {}, bool(held.get("one_graph")), count, _callers(frame, code)
+    )
+
+
+def _callers(frame: Any, code: Any) -> tuple[tuple[str, int, str], ...]:
+    """The Python lines above a compile, outermost first, without torch's own files; the compiled frame is the last."""
+    inside, found = torch_folder(), []
+    while frame is not None and len(found) < _MOST_CALLERS:
+        here = frame.f_code
+        if here is code or not here.co_filename.startswith(inside):
+            found.append((here.co_filename, frame.f_lineno or here.co_firstlineno, here.co_name))
+        frame = frame.f_back
+    return tuple(reversed(found))
 
 
 def resume_root(code: Any) -> Any:
@@ -353,6 +410,11 @@ def dynamic_mode() -> str:
     if not dynamo_config.assume_static_by_default:
         return "on"
     return "automatic" if dynamo_config.automatic_dynamic_shapes else "off"
+
+
+def errors_suppressed() -> bool:
+    """Whether Dynamo runs a frame in eager after any error in its compile (``suppress_errors``)."""
+    return bool(dynamo_config.suppress_errors)
 
 
 def stance() -> str:
@@ -406,6 +468,7 @@ def codes_seen() -> list[Any]:
     return [code for code in codes if code is not None]
 
 
+@functools.cache
 def torch_folder() -> str:
     """Where torch is installed, with a separator at its end."""
     return os.path.join(os.path.dirname(torch.__file__), "")

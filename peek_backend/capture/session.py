@@ -8,13 +8,18 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 from torch import fx
 from torch._guards import CompileContext
 
-from ..model import SCHEMA_VERSION, CaptureRecord, GraphRecord, Problem
+from ..model import SCHEMA_VERSION, CaptureRecord, EarlierFrame, FrameRecord, GraphRecord, Problem
 from . import compat
+from .cached import compiled_before
 from .environment import read_environment
 from .graphs import compile_origin, read_graph
+from .ledger import Ledger
+from .nothing import why_nothing
+from .tracelog import TraceLog, fact_sources
 
 _NOW = threading.local()
 _CALLS: weakref.WeakKeyDictionary[Any, dict[int, int]] = weakref.WeakKeyDictionary()
@@ -64,48 +69,101 @@ def _read(
 class Session:
     """Everything compiled while it is open, in all threads, as plain records.
 
-    ``sink(item)`` is called with each record as it is made (GraphRecord, Problem, …), from the thread that made it, so that a
-    program that dies leaves what it had; an error in it ends up in ``record.problems``. Opening a session compiles nothing,
-    wraps no backend, and closing it leaves torch as it was.
+    ``sink(item)`` is called with each record as it is made (GraphRecord, FrameRecord, BreakInfo, …), from the thread that
+    made it, so that a program that dies leaves what it had; ``patch(kind, index, **fields)`` with what became known later of
+    the record at that place among those of its kind. An error in either ends up in ``record.problems``. Opening a session
+    compiles nothing, wraps no backend, and closing it leaves torch as it was. ``count_calls`` counts the calls of each variant
+    compiled meanwhile; ``trace`` reads torch's structured trace as well, for 4 to 5 % of the compile.
     """
 
-    def __init__(self, sink: Callable[[Any], None] | None = None):
-        self._sink = sink
-        self._lock = threading.Lock()
+    def __init__(
+        self,
+        sink: Callable[[Any], None] | None = None,
+        *,
+        patch: Callable[..., None] | None = None,
+        count_calls: bool = False,
+        trace: bool = False,
+    ):
+        self._sink, self._patching = sink, patch
+        self._count_calls, self._trace = count_calls, TraceLog() if trace else None
+        self._lock = threading.RLock()
         self._graphs: list[GraphRecord] = []
         self._problems: list[Problem] = []
         self._exit = contextlib.ExitStack()
-        self.environment = read_environment()
+        self._ledger = Ledger(self._graphs, self._problems, self._send, self._patch)
+        self._earlier: tuple[EarlierFrame, ...] = ()
+        self._stance = "default"
+        self.environment = msgspec.structs.replace(read_environment(), sources=fact_sources(trace=trace))
 
     def __enter__(self) -> Session:
+        self._stance = compat.stance()
+        self._earlier = self._guarded(compiled_before, "functions compiled before") or ()
+        self._exit.enter_context(self._ledger.watching())
         self._exit.enter_context(compat.watch_graphs(self._observe))
+        if self._count_calls:
+            self._exit.enter_context(compat.count_calls(self._ledger.counter))
+        if self._trace is not None:
+            self._exit.enter_context(self._trace.listening())
         return self
 
     def __exit__(self, *exc: Any) -> None:
         self._exit.close()
 
     def _observe(self, output: Any, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> None:
-        self.add(observe(output, gm, example_inputs))
+        index = self.add(observe(output, gm, example_inputs))
+        self._ledger.graph(index, output, compat.root_code(output))
 
-    def add(self, graph: GraphRecord) -> None:
-        """Keep a graph and hand it to the sink."""
+    def add(self, graph: GraphRecord) -> int:
+        """Keep a graph and hand it to the sink; its index among the graphs."""
         with self._lock:
             self._graphs.append(graph)
+            index = len(self._graphs) - 1
         self._send(graph)
+        return index
+
+    def settle(self) -> None:
+        """Take in what torch wrote down since the last compile ended (times, refused recompiles), before somebody clears it."""
+        self._ledger.settle()
 
     def _send(self, item: Any) -> None:
-        if self._sink is None:
-            return
+        if self._sink is not None:
+            self._guarded(lambda: self._sink(item), "a record")  # type: ignore[misc]
+
+    def _patch(self, kind: str, index: int, **fields: Any) -> None:
+        if self._patching is not None:
+            self._guarded(lambda: self._patching(kind, index, **fields), "a record")  # type: ignore[misc]
+
+    def _guarded(self, action: Callable[[], Any], what: str) -> Any:
         try:
-            self._sink(item)
+            return action()
         except Exception as error:  # a full disk must not end the user's compile
             with self._lock:
-                self._problems.append(Problem("session", "a record could not be written", str(error)[:300]))
+                self._problems.append(Problem("session", f"{what} could not be kept", str(error)[:300]))
+            return None
 
     @property
     def record(self) -> CaptureRecord:
         """What was captured so far."""
+        self.settle()
         with self._lock:
+            frames = self._ledger.frame_records()
+            graphs = tuple(self._graphs)
+            if self._trace is not None:
+                graphs = self._trace.added_to(graphs)
             return CaptureRecord(
-                SCHEMA_VERSION, self.environment, tuple(self._graphs), problems=tuple(self._problems)
+                SCHEMA_VERSION,
+                self.environment,
+                graphs,
+                frames=frames,
+                breaks=tuple(self._ledger.breaks),
+                recompiles=tuple(self._ledger.recompiles),
+                problems=tuple(self._problems),
+                notes=self._notes(frames),
+                earlier=self._earlier,
             )
+
+    def _notes(self, frames: Sequence[FrameRecord]) -> tuple[str, ...]:
+        if self._graphs:
+            return ()
+        stance = next((s for s in (compat.stance(), self._stance) if s != "default"), "default")
+        return why_nothing(frames, self._earlier, self._ledger.torch_declined, stance)

@@ -2,47 +2,205 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..model import SymbolInfo
+import sympy
+from torch.utils._sympy.printers import PythonPrinter
+
+from ..model import Fact, StackFrame, SymbolInfo
+from .breaks import place
 from .compat import backed_hints, source_text
 from .sources import readable
 from .values import capped
 
+MOST_FACTS = 40
+"""Facts kept of one symbol; a long model repeats the same comparison at every layer."""
+_MOST_CHARACTERS = 300
 
-def read_symbols(shape_env: Any, used: Iterable[Any], receiver: str | None) -> tuple[SymbolInfo, ...]:
+# What a shape environment keeps of a user's line: ``if n > 3:  # model.py:12 in forward``.
+_LOCATION = re.compile(r"^(?P<code>.*?)\s*# (?P<file>\S+?):(?P<line>\d+) in (?P<function>.+)$", re.DOTALL)
+
+
+def read_symbols(
+    shape_env: Any, used: Iterable[Any], receiver: str | None, files: Sequence[str] = ()
+) -> tuple[SymbolInfo, ...]:
     """Every symbol with a source, and every other that a value of the graph uses, by name order of creation.
 
-    ``used`` are sympy symbols found in the graph's values.
+    ``used`` are sympy symbols found in the graph's values, or their names. ``files`` completes torch's short paths.
     """
     if shape_env is None:
         return ()
     hints = backed_hints(shape_env)
     sources = shape_env.var_to_sources
     known = dict.fromkeys(s for s in hints if sources.get(s))
-    known.update(dict.fromkeys(s for s in shape_env.var_to_range if _is_unbacked(shape_env, s)))
-    known.update(dict.fromkeys(sorted(used, key=str)))
-    return tuple([_read_symbol(shape_env, symbol, hints, receiver) for symbol in known])
+    known.update(dict.fromkeys(s for s in shape_env.var_to_range if _is_unbacked(s)))
+    by_name = {str(s): s for s in shape_env.var_to_range}
+    used = [by_name.get(s) if isinstance(s, str) else s for s in used]
+    known.update(dict.fromkeys(sorted((s for s in used if s is not None), key=str)))
+    reader = _FactReader(shape_env, files)
+    return tuple([_read_symbol(shape_env, symbol, hints, receiver, reader) for symbol in known])
 
 
-def _read_symbol(shape_env: Any, symbol: Any, hints: dict[Any, Any], receiver: str | None) -> SymbolInfo:
+def _read_symbol(
+    shape_env: Any, symbol: Any, hints: dict[Any, Any], receiver: str | None, facts: _FactReader
+) -> SymbolInfo:
     lower, upper = _bounds(shape_env.var_to_range.get(symbol))
     sources = [readable(source_text(s), receiver) for s in shape_env.var_to_sources.get(symbol, ())]
+    sources = list(dict.fromkeys(sources))
     replaced = shape_env.replacements.get(symbol)
     return SymbolInfo(
         name=str(symbol),
-        sources=tuple(dict.fromkeys(sources)),
+        sources=tuple(sources),
         hint=_plain(hints.get(symbol)),
         lower=lower,
         upper=upper,
         type="float" if str(symbol).startswith(("zf", "zuf")) else "int",
-        unbacked=_is_unbacked(shape_env, symbol),
+        unbacked=_is_unbacked(symbol),
         replaced_by=None if replaced is None else capped(str(replaced)),
+        facts=(*_duck(sources), *facts.read(symbol)),
     )
 
 
-def _is_unbacked(shape_env: Any, symbol: Any) -> bool:
+def _duck(sources: Sequence[str]) -> list[Fact]:
+    """Equal sizes in the first call were taken for one and the same."""
+    if len(sources) < 2:
+        return []
+    return [Fact("duck", f"{' and '.join(sources)} were equal when traced, so they share one symbol")]
+
+
+class _FactReader:
+    """Collects, for the symbols of one shape environment, what made each of them narrower, with the user's line."""
+
+    def __init__(self, shape_env: Any, files: Sequence[str]):
+        self.env, self.files = shape_env, files
+        self._guards: dict[Any, list[Fact]] = {}
+        for guard in getattr(shape_env, "guards", ()):
+            self._add(guard.expr, "guard", guard.sloc)
+        for expr in getattr(shape_env, "divisible", ()):
+            self._note(expr, Fact("divisible", f"{arithmetic(expr)} == 0"))
+
+    def _add(self, expr: Any, kind: str, location: Any) -> None:
+        self._note(expr, Fact(kind, arithmetic(expr) + _asked_by(location), self._user(location)))
+
+    def _note(self, expr: Any, fact: Fact) -> None:
+        for symbol in getattr(expr, "free_symbols", ()):
+            kept = self._guards.setdefault(symbol, [])
+            if len(kept) < MOST_FACTS and all(fact.text != k.text for k in kept):
+                kept.append(fact)
+
+    def _user(self, location: Any) -> StackFrame | None:
+        return user_line(getattr(location, "maybe_user_loc", None), self.files)
+
+    def read(self, symbol: Any) -> list[Fact]:
+        """Specialisation first, then guards, bounds, and what is only checked at run time."""
+        return [
+            *self._replaced(symbol),
+            *self._guards.get(symbol, ()),
+            *self._bounds(symbol),
+            *self._asserts(symbol),
+        ]
+
+    def _replaced(self, symbol: Any) -> list[Fact]:
+        target = self.env.replacements.get(symbol)
+        if target is None:
+            return []
+        location = getattr(self.env, "replacements_slocs", {}).get(symbol)
+        kind = "specialised" if not getattr(target, "free_symbols", None) else "replaced"
+        user = self._user(location) or self._specialised_at(symbol)
+        return [Fact(kind, f"{symbol} == {arithmetic(target)}{_asked_by(location)}", user)]
+
+    def _specialised_at(self, symbol: Any) -> StackFrame | None:
+        stacks = getattr(self.env, "specialization_stacks", {})
+        for source in self.env.var_to_sources.get(symbol, ()):
+            stack = stacks.get(source)
+            if stack:
+                return place(stack[-1].filename, stack[-1].lineno, stack[-1].name)
+        return None
+
+    def _bounds(self, symbol: Any) -> list[Fact]:
+        """The lines that set the lower and upper bound, where a line of the user's did."""
+        found = getattr(self.env, "var_to_range_sloc", {}).get(symbol)
+        lower, upper = _bounds(self.env.var_to_range.get(symbol))
+        facts = []
+        for text, value, side in (
+            (f"{symbol} >= {lower}", lower, "lower"),
+            (f"{symbol} <= {upper}", upper, "upper"),
+        ):
+            user = self._user(getattr(found, side, None))
+            if value is not None and user is not None:
+                facts.append(Fact("range", text, user))
+        known = {f.text for f in self._guards.get(symbol, ())}
+        return [f for f in facts if f.text not in known]
+
+    def _asserts(self, symbol: Any) -> list[Fact]:
+        """Conditions on unbacked symbols: not guards, but checks that run in the graph."""
+        deferred = getattr(self.env, "deferred_runtime_asserts", {}).get(symbol, ())
+        return [Fact("assert", arithmetic(a.expr), _assert_line(a)) for a in list(deferred)[:MOST_FACTS]]
+
+
+def _assert_line(deferred: Any) -> StackFrame | None:
+    """The user's line is in the message that torch will raise; the stack is torch's own."""
+    found = re.search(r'File "(.*?)", line (\d+), in (\S+)', str(getattr(deferred, "msg", "")))
+    return place(found[1], int(found[2]), found[3]) if found else None
+
+
+def _asked_by(location: Any) -> str:
+    """The op of torch that asked, in brackets; nothing for a comparison that the program wrote itself."""
+    frame = getattr(location, "framework_loc", None)
+    name = getattr(frame, "name", "")
+    if not name or name in _COMPARED_BY_PROGRAM:
+        return ""
+    op = name.removeprefix("meta_").removeprefix("_meta_").removesuffix("_meta").strip("_")
+    return f" (asked by {op})" if op else ""
+
+
+# Functions of torch through which a comparison in the user's own code arrives.
+_COMPARED_BY_PROGRAM = frozenset(
+    {"evaluate_expr", "run_node", "_check", "_check_with", "wrap_fx_proxy", "__bool__"}
+)
+
+
+def relations(shape_env: Any) -> tuple[str, ...]:
+    """What ties symbols to one another, in plain arithmetic: ``s0 + s1 == 10``, ``s2 % 8 == 0``; single bounds are ranges."""
+    if shape_env is None:
+        return ()
+    found = [f"{symbol} == {arithmetic(target)}" for symbol, target in shape_env.replacements.items()]
+    found += [
+        arithmetic(guard.expr)
+        for guard in shape_env.guards
+        if len(guard.expr.free_symbols) > 1 or guard.expr.has(sympy.Mod) or "%" in arithmetic(guard.expr)
+    ]
+    found += sorted(f"{arithmetic(expr)} == 0" for expr in getattr(shape_env, "divisible", ()))
+    return tuple(dict.fromkeys(_unbracketed(text) for text in found))
+
+
+def arithmetic(expr: Any) -> str:
+    """A sympy expression as Python arithmetic: ``s0 == 5`` for ``Eq(s0, 5)``, ``s0 % 8`` for ``Mod(s0, 8)``."""
+    try:
+        text = PythonPrinter().doprint(expr)
+    except Exception:  # an operator without a Python form
+        text = str(expr)
+    return capped(_unbracketed(text), _MOST_CHARACTERS)
+
+
+def _unbracketed(text: str) -> str:
+    """``(s0 % 8) == 0`` without the brackets around a simple side."""
+    return re.sub(r"^\(([^()]*)\)( (?:==|!=|<=|>=|<|>) )", r"\1\2", text)
+
+
+def user_line(text: str | None, files: Sequence[str] = ()) -> StackFrame | None:
+    """``if n > 3:  # model.py:12 in forward`` as a StackFrame; a short path is completed to the one of ``files`` it ends."""
+    found = _LOCATION.match(text or "")
+    if found is None:
+        return None
+    path = found["file"]
+    whole = next((f for f in files if f.endswith(path)), path)
+    return StackFrame(whole, int(found["line"]), found["function"], found["code"].strip())
+
+
+def _is_unbacked(symbol: Any) -> bool:
     return str(symbol).startswith(("u", "zuf"))
 
 

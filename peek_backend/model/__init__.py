@@ -14,6 +14,7 @@ with a default is left out of the JSON when it has it, so that adding one keeps 
 from .capture import SCHEMA_VERSION, CaptureRecord, Environment
 from .events import (
     BreakInfo,
+    EarlierFrame,
     FailedGuard,
     FrameRecord,
     GuardInfo,
@@ -54,6 +55,7 @@ __all__ = [
     "BreakInfo",
     "CaptureRecord",
     "Dim",
+    "EarlierFrame",
     "Environment",
     "Fact",
     "FailedGuard",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .events import BreakInfo, FrameRecord, Problem, RecompileInfo
+from .events import BreakInfo, EarlierFrame, FrameRecord, Problem, RecompileInfo
 from .graph import GraphRecord
 
 SCHEMA_VERSION = 1
@@ -36,3 +36,5 @@ class CaptureRecord(Struct, frozen=True, omit_defaults=True):
     recompiles: tuple[RecompileInfo, ...] = ()
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
+    # Functions that were compiled before the capture began.
+    earlier: tuple[EarlierFrame, ...] = ()

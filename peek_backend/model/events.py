@@ -113,3 +113,15 @@ class FrameRecord(Struct, frozen=True, omit_defaults=True):
     resume: int = 0
     phases: dict[str, tuple[Phase, ...]] = {}
     calls: dict[str, int] = {}
+
+
+class EarlierFrame(Struct, frozen=True, omit_defaults=True):
+    """A function that was compiled before the capture began. Its graphs and breaks are gone; its guards can still be read.
+
+    ``variants`` maps the compile id of each to its guards, as a person writes them; the first of many.
+    """
+
+    name: str
+    file: str = ""
+    line: int = 0
+    variants: dict[str, tuple[str, ...]] = {}

@@ -1,0 +1,165 @@
+"""Graph breaks in torch's words as BreakInfo: reason, explanation, hints, id, link, and who asked for the break."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from ..model import BreakInfo, StackFrame
+from . import compat
+
+LINK = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
+
+# A field of Dynamo's message begins a line with one of these, two blanks in; its further lines are indented deeper.
+_FIELD = re.compile(r"^ {0,2}(Explanation|Hint|Developer debug context|Higher Order Operator): ?(.*)$")
+_VISIT = re.compile(r"For more details about this graph break, please visit: (\S+)")
+_ID = re.compile(r"/(gb\d+)\.html", re.IGNORECASE)
+_END = re.compile(r"^(from user code:|Set TORCHDYNAMO_VERBOSE|You can suppress this exception)", re.MULTILINE)
+_MOST_TEXT = 2_000
+
+_BY_USER = ("graph_break()`", "skip_frame()`", "torch.compiler.disable()`", "torch.compiler.set_stance")
+_BY_LIST = "Dynamo developers have intentionally marked"
+
+DDP_SPLIT = "DDPOptimizer intentional graph-break"
+"""How a bucket's end begins in torch's list of break reasons: the graph is split for DDP, no break of the program."""
+
+
+class Message(NamedTuple):
+    """What Dynamo's text of a break says."""
+
+    reason: str
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    context: str = ""
+    id: str | None = None
+    link: str | None = None
+
+
+def read_break(reason: Any, callers: Sequence[StackFrame] = ()) -> BreakInfo:
+    """A ``GraphCompileReason`` as BreakInfo. ``callers`` led to the compiled frame, outermost first."""
+    message = parse_message(reason.reason)
+    stack = _joined(callers, [_stack_frame(f) for f in reason.user_stack])
+    return _break_info(message, stack)
+
+
+def skipped_break(error: BaseException, callers: Sequence[StackFrame] = ()) -> BreakInfo:
+    """The break that made Dynamo leave a whole frame in eager, from the ``Unsupported`` that ended its compile."""
+    inner = user_frames(getattr(error, "real_stack", None))
+    return _break_info(parse_message(str(error)), _joined(callers, inner), split=False)
+
+
+def _break_info(message: Message, stack: tuple[StackFrame, ...], *, split: bool = True) -> BreakInfo:
+    return BreakInfo(
+        reason=message.reason,
+        explanation=message.explanation,
+        hints=message.hints,
+        id=message.id,
+        link=message.link,
+        context=message.context,
+        stack=stack,
+        intent=intent_of(message),
+        split=split,
+    )
+
+
+def intent_of(message: Message) -> Literal["user", "skiplist", "unsupported"]:
+    """Who asked for a break: the user's own call, torch's list of code it never traces, or a gap of Dynamo."""
+    if any(words in message.reason for words in _BY_USER):
+        return "user"
+    if _BY_LIST in message.explanation or message.reason.startswith("Skip inlining"):
+        return "skiplist"
+    return "unsupported"
+
+
+def parse_message(text: str) -> Message:
+    """The parts of Dynamo's text of a break. Words that stand only in its registry are added where the text lacks them."""
+    end = _END.search(text)
+    text = text[: end.start()] if end else text
+    if text.startswith("generic_jump"):
+        return _registered("Data-dependent branching", context=text)
+    link = _VISIT.search(text)
+    fields: dict[str, list[str]] = {"": []}
+    current = fields[""]
+    for line in (text[: link.start()] if link else text).splitlines():
+        found = _FIELD.match(line)
+        if found:
+            current = fields.setdefault(found[1], [])
+            current.append(found[2])
+        elif current and line.strip():
+            current[-1] = f"{current[-1]}\n{line.strip()}" if current is not fields[""] else current[-1]
+        elif not current and line.strip():
+            current.append(line.strip())
+    reason = fields[""][0] if fields[""] else text.strip()
+    return _message(reason, fields, link[1] if link else None)
+
+
+def _message(reason: str, fields: dict[str, list[str]], link: str | None) -> Message:
+    registered = _registry().get(reason)
+    found = _ID.search(link or "")
+    id = found[1].upper() if found else registered[0] if registered else None
+    return Message(
+        reason=_cut(reason),
+        explanation=_cut("\n".join(fields.get("Explanation", ()))),
+        hints=tuple(_cut(hint) for hint in fields.get("Hint", ())),
+        context=_cut("\n".join(fields.get("Developer debug context", ()))),
+        id=id,
+        link=link or (LINK.format(id.lower()) if id else None),
+    )
+
+
+def _registered(gb_type: str, *, context: str = "") -> Message:
+    """What the registry says of a break for which Dynamo keeps a short code only (``generic_jump TensorVariable()``)."""
+    id, entry = _registry().get(gb_type, (None, {}))
+    explanation = re.sub(r'"\s+"', "", str(entry.get("Explanation", ""))).strip('"').partition('"')[0]
+    hints = [str(hint).strip('"') for hint in entry.get("Hints", ()) if "{" not in str(hint)]
+    known = LINK.format(id.lower()) if id else None
+    return Message(gb_type, explanation.strip(), tuple(hints), context, id, known)
+
+
+@functools.cache
+def _registry() -> dict[str, tuple[str, dict[str, Any]]]:
+    return compat.break_registry()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"
+
+
+def _stack_frame(frame: Any) -> StackFrame:
+    """A ``traceback.FrameSummary`` as StackFrame; it reads the line from the file when nobody asked before."""
+    return StackFrame(frame.filename, frame.lineno or 0, frame.name, (frame.line or "").strip())
+
+
+def user_frames(stack: Iterable[Any] | None) -> tuple[StackFrame, ...]:
+    """A traceback summary as frames, outermost first; empty for None."""
+    return tuple([_stack_frame(frame) for frame in stack or ()])
+
+
+def place(file: str | None, line: int | None, function: str = "") -> StackFrame | None:
+    """One line of a file, with its text; None where the file is not known."""
+    if not file or not line:
+        return None
+    return StackFrame(file, line, function, linecache.getline(file, line).strip())
+
+
+_RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
+
+
+def _joined(callers: Sequence[StackFrame], inner: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
+    """The callers, then the frames that Dynamo traced.
+
+    A resume function goes by the name of the function it continues, which stands among its callers as well: one of them is kept.
+    """
+    inner = [_by_own_name(f) for f in inner]
+    outer = [_by_own_name(f) for f in callers]
+    while outer and inner and (outer[-1].file, outer[-1].function) == (inner[0].file, inner[0].function):
+        outer.pop()
+    return (*outer, *inner)
+
+
+def _by_own_name(frame: StackFrame) -> StackFrame:
+    resumed = _RESUME.search(frame.function)
+    return StackFrame(frame.file, frame.line, resumed[1], frame.code) if resumed else frame

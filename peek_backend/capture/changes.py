@@ -1,0 +1,185 @@
+"""What a recompile changed: two graphs of one code object compared, and the advice that fits the guard that failed.
+
+Comes in: records. Goes out: sentences. Knows nothing of torch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from ..model import FailedGuard, GraphRecord, Leaf, NodeRecord, TensorMeta
+
+MOST_CHANGES = 8
+_SIZE = re.compile(r"^(?P<tensor>.+)\.shape\[(?P<dim>\d+)\]$")
+
+
+def what_changed(before: GraphRecord, after: GraphRecord) -> tuple[str, ...]:
+    """What the newer graph of a code object has that the older had not: sizes, inputs, ops, constants; the first few."""
+    found = [*_inputs(before, after), *_ops(before, after)]
+    if len(found) <= MOST_CHANGES:
+        return tuple(found)
+    return (*found[:MOST_CHANGES], f"and {len(found) - MOST_CHANGES} more differences")
+
+
+def _inputs(before: GraphRecord, after: GraphRecord) -> Iterator[str]:
+    old, new = _by_source(before), _by_source(after)
+    for source in new.keys() & old.keys():
+        yield from _values(source, old[source], new[source])
+    gone = [s for s in old if s not in new]
+    added = [s for s in new if s not in old]
+    if gone and len(gone) == len(added):
+        yield from (f"reads {b} instead of {a}" for a, b in zip(gone, added, strict=True))
+        return
+    yield from (f"{source} is an input now" for source in added)
+    yield from (f"{source} is no input any more" for source in gone)
+
+
+def _by_source(graph: GraphRecord) -> dict[str, NodeRecord]:
+    inputs = [n for n in graph.nodes if n.op == "placeholder" and n.source is not None and n.source.input]
+    return {n.source.input: n for n in inputs}  # type: ignore[union-attr,misc]
+
+
+def _values(source: str, before: NodeRecord, after: NodeRecord) -> Iterator[str]:
+    old, new = before.value, after.value
+    if not isinstance(old, TensorMeta) or not isinstance(new, TensorMeta):
+        return
+    if len(old.shape) != len(new.shape):
+        yield f"{source} has {len(new.shape)} dims, had {len(old.shape)}"
+    else:
+        for i, (a, b) in enumerate(zip(old.shape, new.shape, strict=True)):
+            if a != b:
+                yield f"{source}.shape[{i}]: {a} became {b}" + (" (any size)" if _grew(a, b) else "")
+    for field in ("dtype", "device", "requires_grad", "layout", "subclass"):
+        a, b = getattr(old, field), getattr(new, field)
+        if a != b:
+            yield f"{source}.{field}: {a} became {b}"
+
+
+def _grew(before: object, after: object) -> bool:
+    return isinstance(before, int) and isinstance(after, str)
+
+
+def _ops(before: GraphRecord, after: GraphRecord) -> Iterator[str]:
+    old, new = _calls(before), _calls(after)
+    targets, others = [n.target for n in new], [n.target for n in old]
+    if targets == others:
+        yield from _constants(old, new)
+        return
+    more, less = Counter(targets) - Counter(others), Counter(others) - Counter(targets)
+    if more:
+        yield f"{more.total()} {_plural(more.total(), 'op')} more: {_listed(more)}"
+    if less:
+        yield f"{less.total()} {_plural(less.total(), 'op')} fewer: {_listed(less)}"
+    if not more and not less:
+        yield "the same ops in another order"
+
+
+def _calls(graph: GraphRecord) -> list[NodeRecord]:
+    return [n for n in graph.nodes if n.op not in ("placeholder", "output", "get_attr")]
+
+
+def _constants(before: Sequence[NodeRecord], after: Sequence[NodeRecord]) -> Iterator[str]:
+    for old, new in zip(before, after, strict=True):
+        for a, b in zip(_scalars(old), _scalars(new), strict=False):
+            if a != b and type(a) is type(b):
+                yield f"{new.target.rpartition('.')[2]} with {b!r} instead of {a!r}"
+
+
+def _scalars(node: NodeRecord) -> list[object]:
+    flat: list[object] = []
+    pending = [*node.args, *node.kwargs.values()]
+    while pending:
+        arg = pending.pop(0)
+        if isinstance(arg, tuple):
+            pending = [*arg, *pending]
+        elif not isinstance(arg, Leaf):
+            flat.append(arg)
+    return flat
+
+
+def _listed(names: Counter[str]) -> str:
+    shown = [name.rpartition(".")[2] + (f" ×{n}" if n > 1 else "") for name, n in names.most_common(4)]
+    return ", ".join(shown) + (", …" if len(names) > len(shown) else "")
+
+
+def _plural(count: int, word: str) -> str:
+    return word if count == 1 else word + "s"
+
+
+def advice(failed: Sequence[FailedGuard], *, refused: bool = False, limit: str = "recompile_limit") -> str:
+    """What to change so that the guard that failed does not fail again; empty where nothing general can be said."""
+    found = next((text for text in map(_advice, failed) if text), "")
+    if not refused:
+        return found
+    raised = f"or raise torch._dynamo.config.{limit}"
+    return f"{found}; {raised}" if found else raised.removeprefix("or ")
+
+
+def _advice(guard: FailedGuard) -> str:
+    source, text = guard.source, guard.text
+    if size := _SIZE.match(source):
+        return _size_advice(size["tensor"], size["dim"], guard)
+    for ending, words in _BY_ENDING.items():
+        if source.endswith(ending):
+            return words.format(source=source.removesuffix(ending))
+    for beginning, words in _BY_BEGINNING.items():
+        if source.startswith(beginning):
+            return words.format(source=source.removeprefix(beginning))
+    for part, words in _BY_TEXT.items():
+        if part in text:
+            return words.format(source=source)
+    return _value_advice(guard)
+
+
+def _size_advice(tensor: str, dim: str, guard: FailedGuard) -> str:
+    if guard.got in ("0", "1") or guard.expected in ("0", "1"):
+        return "sizes 0 and 1 are always compiled on their own: expect a variant for them, or pad to 2"
+    return f"torch._dynamo.mark_dynamic({tensor}, {dim}) before the first call, or torch.compile(…, dynamic=True)"
+
+
+_BY_ENDING = {
+    ".requires_grad": "call it the same way each time: {source} with requires_grad in one call and without in another"
+    " (first layer, torch.no_grad(), detach()) needs two variants",
+    ".dtype": "cast {source} to one dtype before the call",
+    ".dim()": "give {source} the same number of dims each time (unsqueeze before the call)",
+}
+_BY_BEGINNING = {
+    "type of ": "pass {source} as one type each time",
+    "dispatch keys of ": "{source} is another kind of tensor (inference mode, subclass, conjugated): make it the same each time",
+}
+_BY_TEXT = {
+    ".stride(": "call .contiguous() on the tensor before the call, or always pass the same layout",
+    "the same object": "{source} is compared by identity: create it once, outside of the compiled function",
+    "grad mode": "call it under the same grad mode each time",
+    "marked": "mark the dims before the first call",
+    "is_contiguous": "call .contiguous() before the call",
+    "BACKEND_MATCH": "compile the function once, with one backend object",
+    "Duplicate tensor": "two arguments are the same tensor in one call and not in the other: pass a clone",
+}
+
+
+def _value_advice(guard: FailedGuard) -> str:
+    """A Python value that is baked into the graph: make it a tensor, or keep it constant."""
+    source, expected = guard.source, guard.expected
+    if expected is None or not source:
+        return ""
+    if "." in source and _is_int(expected):
+        return (
+            f"{source} is a constant of the graph: make it a tensor (a buffer), move what depends on it out of the "
+            "compiled part, or set torch._dynamo.config.allow_unspec_int_on_nn_module = True"
+        )
+    if _is_number(expected):
+        return f"{source} is a constant of the graph: pass it as a tensor, torch.tensor({expected}), or keep it the same"
+    if source.startswith("len("):
+        return "pass containers of one length, or loop over them outside of the compiled function"
+    return f"{source} is a constant of the graph: keep it the same, or move what depends on it out"
+
+
+def _is_int(text: str) -> bool:
+    return re.fullmatch(r"-?\d+", text) is not None
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d*)?(e-?\d+)?", text) is not None

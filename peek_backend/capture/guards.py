@@ -1,0 +1,142 @@
+"""The guards of a compiled graph as GuardInfo: by source, in plain words, with the user's line."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..model import GraphRecord, GuardInfo, StackFrame, SymbolInfo, TensorMeta
+from . import compat
+from .breaks import place
+from .sources import readable
+
+_CLASS = re.compile(r"type=<class '(.*?)'>")
+_NOTED = re.compile(r"_dynamo_\w+'")
+_AT_LEAST = re.compile(r"^(-?\d+) <= ([^<>=]+)$")
+_AT_MOST = re.compile(r"^(-?\d+) >= ([^<>=]+)$")
+_BETWEEN = re.compile(r"^(-?\d+) <= ([^<>=]+?) <= (-?\d+)$")
+_MOST_TEXT = 500
+
+# Kinds that Dynamo adds by the dozen for every module and every function of torch it traced through: one line for all.
+_COLLAPSED = {
+    "EMPTY_NN_MODULE_HOOKS_DICT": "no hooks were added to the modules that were traced through",
+    "NOT_PRESENT_IN_GENERIC_DICT": "no instance attribute hides a method that was traced",
+    "MODULE_MATCH": "the imported modules are the same",
+    "BUILTIN_MATCH": "the built-in functions are the same",
+}
+_AMBIENT = {
+    "GRAD_MODE": "grad mode",
+    "DETERMINISTIC_ALGORITHMS": "deterministic algorithms",
+    "DEFAULT_DEVICE": "default device",
+    "GLOBAL_STATE": "global state (autocast, default dtype, threads)",
+    "TORCH_FUNCTION_STATE": "torch function modes",
+    "AUTOGRAD_SAVED_TENSORS_HOOKS": "saved-tensor hooks",
+    "FSDP_TRAINING_STATE": "FSDP's training state",
+    "DUAL_LEVEL": "forward-mode level",
+    "FUNCTORCH_STACK_MATCH": "functorch transforms",
+}
+_SAME_OBJECT = {"ID_MATCH", "FUNCTION_MATCH", "CLOSURE_MATCH", "NN_MODULE", "CLASS_MATCH", "DATA_PTR_MATCH"}
+
+
+def read_guards(
+    guards: Iterable[Any], graph: GraphRecord | None, files: Sequence[str] = ()
+) -> tuple[GuardInfo, ...]:
+    """Every guard of one compile, shape guards first, then by source; kinds that repeat per module are one line each.
+
+    ``guards`` are torch's own, after their code was made; ``graph`` says what its tensors are.
+    """
+    tensors = _tensors(graph)
+    symbols = graph.symbols if graph is not None else ()
+    found: list[GuardInfo] = []
+    repeated: Counter[str] = Counter()
+    for guard in sorted(guards, key=lambda g: (g.name, str(g.code_list))):
+        kind = compat.guard_type(guard)
+        if kind == "SHAPE_ENV":
+            found.extend(_shape_guards(guard, symbols))
+        elif kind in _COLLAPSED:
+            repeated[kind] += 1
+        else:
+            found.append(_guard(guard, kind, tensors))
+    found.extend(GuardInfo(kind, f"{_COLLAPSED[kind]} ({n})", ambient=True) for kind, n in repeated.items())
+    return tuple(sorted(dict.fromkeys(found), key=lambda g: (g.type != "SHAPE_ENV", g.ambient)))
+
+
+def _guard(guard: Any, kind: str, tensors: Mapping[str, str]) -> GuardInfo:
+    name = compat.guard_name(guard)
+    ambient = not name
+    text = _AMBIENT.get(kind, kind.lower()) if ambient else _text(guard, kind, name, tensors)
+    return GuardInfo(kind, text[:_MOST_TEXT], readable(name, None), _line(guard), ambient)
+
+
+def _text(guard: Any, kind: str, name: str, tensors: Mapping[str, str]) -> str:
+    if kind == "TENSOR_MATCH":
+        return tensors.get(name, "a tensor of this dtype, device, shape and stride")
+    codes = [code for code in guard.code_list or () if not _NOTED.search(code)]
+    words = [_condition(code, kind) for code in codes]
+    return " and ".join(words) if words else kind.lower().replace("_", " ")
+
+
+def _condition(code: str, kind: str) -> str:
+    """One piece of torch's guard code in words: identity and type checks name the class, not an address."""
+    kept = _CLASS.search(code)
+    if code.startswith("___check_type_id") and kept:
+        return f"type is {kept[1].rpartition('.')[2]}"
+    if code.startswith("___check_obj_id") or kind in _SAME_OBJECT:
+        return "the same object" + (f" ({kept[1].rpartition('.')[2]})" if kept else "")
+    return readable(code, None)
+
+
+def _shape_guards(guard: Any, symbols: Sequence[SymbolInfo]) -> list[GuardInfo]:
+    """Each condition on sizes: ``x.shape[0] >= 4``, with the line that caused it."""
+    found = []
+    for code in guard.code_list or ():
+        text = bound(readable(code, None))
+        source = next((s for symbol in symbols for s in symbol.sources if s in text), "")
+        found.append(GuardInfo("SHAPE_ENV", text[:_MOST_TEXT], source, _cause(text, symbols)))
+    return found
+
+
+def bound(text: str) -> str:
+    """``2 <= x.shape[0]`` the way a person says it: ``x.shape[0] >= 2``."""
+    text = text.replace("((-1)*", "(-")
+    if found := _BETWEEN.match(text):
+        return f"{found[1]} <= {found[2]} <= {found[3]}"
+    if found := _AT_LEAST.match(text):
+        return f"{found[2]} >= {found[1]}"
+    if found := _AT_MOST.match(text):
+        return f"{found[2]} <= {found[1]}"
+    return text
+
+
+def _cause(text: str, symbols: Sequence[SymbolInfo]) -> StackFrame | None:
+    """The user's line behind a condition: of the fact that says the same of the symbols, else of any fact of the first symbol."""
+    inside = [s for s in symbols if any(source in text for source in s.sources)]
+    said = text
+    for symbol in inside:
+        for source in symbol.sources:
+            said = said.replace(source, symbol.name)
+    facts = [fact for symbol in inside for fact in symbol.facts if fact.user is not None]
+    same = next((f for f in facts if f.text.partition(" (asked")[0] == said), None)
+    first = same or next((f for f in facts if f.kind in ("specialised", "replaced", "range", "guard")), None)
+    return first.user if first is not None else None
+
+
+def _tensors(graph: GraphRecord | None) -> dict[str, str]:
+    """What each tensor input has to be, by torch's own source text."""
+    if graph is None:
+        return {}
+    inputs = [n for n in graph.nodes if n.op == "placeholder" and isinstance(n.value, TensorMeta)]
+    return {n.source.origin: _meta(n.value) for n in inputs if n.source is not None and n.source.origin}  # type: ignore[arg-type]
+
+
+def _meta(value: TensorMeta) -> str:
+    shape, stride = (", ".join(map(str, dims)) for dims in (value.shape, value.stride or ()))
+    grad = "on" if value.requires_grad else "off"
+    return f"{value.dtype} [{shape}], stride [{stride}], {value.device}, requires_grad {grad}"
+
+
+def _line(guard: Any) -> StackFrame | None:
+    stack = guard.user_stack
+    return place(stack[-1].filename, stack[-1].lineno, stack[-1].name) if stack else None

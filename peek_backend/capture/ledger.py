@@ -1,0 +1,511 @@
+"""The frame ledger: every frame Dynamo looked at, what became of it, its breaks, recompiles, guards and compile times.
+
+Comes in: what torch's hooks say while a compile runs (start, bytecode made, end), its lists of break reasons and guard
+failures, and its compilation metrics. Goes out: FrameRecord, BreakInfo, RecompileInfo, and what became known of the graphs
+after their backend call. Everything becomes plain data inside the hook; no frame, tensor or guard outlives its compile.
+
+Which hook says what:
+
+* start     a compile begins: its code, callers, and which guards failed, while the frame's locals are at hand
+* bytecode  it made code: the breaks in it, and the guards that will be built
+* end       it is over: the guards' code, the last ranges of the symbols, and the exception if it failed
+* metrics   written after the end and read at the next event: seconds, and the attempts that the recompile limit refused
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ..model import (
+    BreakInfo,
+    FailedGuard,
+    FrameRecord,
+    GraphRecord,
+    Phase,
+    Problem,
+    RecompileInfo,
+    StackFrame,
+)
+from . import compat, metrics
+from .breaks import DDP_SPLIT, place, read_break, skipped_break
+from .changes import advice, what_changed
+from .guards import read_guards
+from .recompiles import attempts, read_failed
+from .sources import code_name, receiver_of
+from .symbols import read_symbols, relations
+
+# Dynamo's own exceptions for "leave this frame to Python"; any other ends the call, unless suppress_errors is on.
+_SOFT = ("Unsupported", "UserError")
+
+
+@dataclass
+class Compile:
+    """One compile id: plain data only."""
+
+    compile_id: str
+    frame: int
+    one_graph: bool = False
+    callers: tuple[StackFrame, ...] = ()
+    failed: tuple[FailedGuard, ...] = ()
+    variant: int = 0
+    graphs: list[int] = field(default_factory=list)
+    breaks: list[BreakInfo] = field(default_factory=list)
+    produced: bool = False
+    refused: bool = False
+    error: str | None = None
+    raised: bool = False
+    ended: bool = False
+    buckets: int = 0
+    phases: tuple[Phase, ...] = ()
+
+
+@dataclass
+class Frame:
+    """One code object."""
+
+    index: int
+    name: str
+    file: str
+    line: int
+    root: int | None = None
+    resume: int = 0
+    resumes: int = 0
+    compiles: list[Compile] = field(default_factory=list)
+    # Variants that the code object had when the session first met it.
+    earlier: int = 0
+    declined: str = ""
+    # How many of torch's failure texts for this code were read.
+    failures_read: int = 0
+    code: Callable[[], Any] = lambda: None
+
+    @property
+    def variants(self) -> int:
+        return self.earlier + sum(c.produced and c.error is None for c in self.compiles)
+
+
+class _Looking:
+    """What torch holds of one running compile; dropped at its end."""
+
+    def __init__(self, output: Any, receiver: str | None):
+        self.context = compat.guards_context(output)
+        self.shape_env = output.shape_env
+        self.receiver = receiver
+        self.guards: list[Any] = []
+
+
+class Ledger:
+    """Fills itself from torch's hooks while ``watching``; ``graphs`` is the session's own list, in order of capture.
+
+    ``emit(record)`` is called with each FrameRecord, BreakInfo and RecompileInfo as it becomes known,
+    ``patch(kind, index, **fields)`` with what became known later of one. Nothing raised in here reaches the compile: it
+    becomes a Problem.
+    """
+
+    def __init__(
+        self,
+        graphs: list[GraphRecord],
+        problems: list[Problem],
+        emit: Callable[[Any], None],
+        patch: Callable[..., None],
+    ):
+        self.graphs, self.problems = graphs, problems
+        self.frames: list[Frame] = []
+        self.breaks: list[BreakInfo] = []
+        self.recompiles: list[RecompileInfo] = []
+        self.torch_declined: list[str] = []
+        self._emit, self._patch = emit, patch
+        self._lock = threading.RLock()
+        self._compiles: dict[str, Compile] = {}
+        self._looking: dict[str, _Looking] = {}
+        self._frames_by_code: dict[int, Frame] = {}
+        self._outer_error: dict[str, BaseException | None] = {}
+        self._last_reason: Any = None
+        self._last_metric: Any = None
+        self._register: Callable[[], None] = lambda: None
+        self._take_skips: Callable[[], list[str]] = list
+        self.calls: dict[str, int] = {}
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Torch tells this ledger what happens, until the block ends."""
+        self._last_reason = next(reversed(compat.break_reasons()), None)
+        self._last_metric = next(reversed(compat.metrics_of_compiles()), None)
+        with (
+            compat.keep_metrics(),
+            compat.watch_skips() as self._take_skips,
+            compat.watch_compiles(self._started, self._rewritten, self._ended) as self._register,
+        ):
+            try:
+                yield
+            finally:
+                self.settle()
+
+    # ---- hooks: called by torch, in the thread that compiles -------------------------------------------------------
+
+    def _started(self, compile_id: str) -> None:
+        with self._told(compile_id):
+            self._outer_error[compile_id] = sys.exc_info()[1]
+            self._begin(compile_id)
+
+    def graph(self, index: int, output: Any, code: Any) -> None:
+        """Graph ``index`` of the session is about to go to its backend."""
+        with self._told(compat.compile_id() or "graph"):
+            self._register()  # a reset since the last compile took the callbacks away
+            compile_id = compat.compile_id()
+            if compile_id is None:
+                return
+            compile = self._begin(compile_id)
+            compile.graphs.append(index)
+            self._looking[compile_id] = _Looking(output, receiver_of(code))
+            self._set_graph(index, frame=compile.frame, name=self.frames[compile.frame].name)
+
+    def _rewritten(self, code: Any, new_code: Any) -> None:
+        with self._told(compat.compile_id() or getattr(code, "co_name", "frame")):
+            self._register()
+            compile_id = compat.compile_id()
+            if compile_id is None:  # a package loads code without a compile
+                return
+            compile = self._begin(compile_id, code)
+            compile.produced = True
+            self._take_breaks(compile)
+            if (looking := self._looking.get(compile_id)) is not None:
+                looking.guards = list(looking.context.dynamo_guards)
+
+    def _ended(self, compile_id: str) -> None:
+        error = sys.exc_info()[1]
+        with self._told(compile_id):
+            compile = self._compiles.get(compile_id)
+            if compile is None or compile.ended:
+                return
+            if error is self._outer_error.pop(compile_id, None):
+                error = None  # the program compiles inside an except block of its own
+            self._finish(compile, error)
+        with self._told(compile_id):
+            self._looking.pop(compile_id, None)
+
+    @contextlib.contextmanager
+    def _told(self, where: str) -> Iterator[None]:
+        """Whatever goes wrong inside is a Problem: an exception in a hook would end the user's compile."""
+        try:
+            with self._lock:
+                yield
+        except Exception as error:
+            first = next(iter(str(error).splitlines()), "")
+            why = f"{type(error).__name__}: {first}"[:300]
+            self.problems.append(Problem(where, "what happened to this frame could not all be read", why))
+
+    # ---- one compile -----------------------------------------------------------------------------------------------
+
+    def _begin(self, compile_id: str, code: Any = None) -> Compile:
+        """The compile with this id; a new one at its first hook, or when a reset made the ids start again."""
+        known = self._compiles.get(compile_id)
+        if known is not None and not known.ended:
+            return known
+        self._read_metrics()
+        found = compat.compiling()
+        if found is not None and found.code is not None:
+            code = found.code
+        local_values = found.local_values if found is not None else {}
+        frame = self._frame(code, local_values, found.variants if found is not None else 0)
+        compile = Compile(compile_id, frame.index)
+        if found is not None:
+            compile.one_graph = found.one_graph
+            compile.callers = tuple([place(*where) for where in found.callers])  # type: ignore[misc]
+        texts = self._new_failures(frame, code)
+        compile.failed = tuple([read_failed(t, local_values, frame.file) for t in texts])
+        frame.compiles.append(compile)
+        self._compiles[compile_id] = compile
+        return compile
+
+    def _frame(self, code: Any, local_values: dict[str, Any], variants: int) -> Frame:
+        known = self._frames_by_code.get(id(code))
+        if known is not None and known.code() is code:
+            return known
+        root = compat.resume_root(code) if code is not None else None
+        parent = self._frame(root, local_values, 0) if root is not None else None
+        frame = self._new_frame(
+            code_name(code, local_values),
+            getattr(code, "co_filename", ""),
+            getattr(code, "co_firstlineno", 0),
+        )
+        if parent is not None:
+            parent.resumes += 1
+            frame.root, frame.resume = parent.index, parent.resumes
+            frame.name = f"{parent.name} ▸ resume#{frame.resume}"
+        frame.earlier = variants
+        if code is not None:
+            frame.code = weakref.ref(code)
+            self._frames_by_code[id(code)] = frame
+        self._emit(self._frame_record(frame))
+        return frame
+
+    def _new_frame(self, name: str, file: str, line: int) -> Frame:
+        frame = Frame(len(self.frames), name, file, line)
+        self.frames.append(frame)
+        return frame
+
+    def _new_failures(self, frame: Frame, code: Any) -> list[str]:
+        """torch's texts of the guards that failed since this frame was last looked at; of the latest attempt only."""
+        texts = compat.guard_failures(code)
+        start = frame.failures_read if frame.failures_read <= len(texts) else 0  # a reset empties the list
+        frame.failures_read = len(texts)
+        found = attempts(texts[start:])
+        return found[-1] if found else []
+
+    def _take_breaks(self, compile: Compile) -> None:
+        """The breaks that torch noted since the last look belong to this compile: only one runs at a time."""
+        for reason in _since(compat.break_reasons(), self._last_reason):
+            self._last_reason = reason
+            if reason.reason.startswith(DDP_SPLIT):
+                compile.buckets += 1
+                continue
+            event = read_break(reason, compile.callers)
+            compile.breaks.append(msgspec.structs.replace(event, frame=compile.frame))
+
+    def _finish(self, compile: Compile, error: BaseException | None) -> None:
+        compile.ended = True
+        self._take_breaks(compile)
+        frame = self.frames[compile.frame]
+        if error is not None:
+            self._failed(compile, error)
+        elif compile.produced:
+            compile.variant = frame.variants
+            self._recompiled(compile, frame)
+        self._ended_graphs(compile)
+        for event in compile.breaks:
+            self.breaks.append(event)
+            self._emit(event)
+        self._patch("frame", frame.index, **_fields(self._frame_record(frame)))
+
+    def _failed(self, compile: Compile, error: BaseException) -> None:
+        kind = type(error).__qualname__
+        compile.error = f"{kind}: {next(iter(str(error).splitlines()), '')}"
+        soft = kind in _SOFT
+        compile.raised = compile.one_graph or not (soft or compat.errors_suppressed())
+        if soft:
+            event = skipped_break(error, compile.callers)
+            compile.breaks.append(msgspec.structs.replace(event, frame=compile.frame))
+        compile.breaks = [msgspec.structs.replace(b, split=False, compile_id=None) for b in compile.breaks]
+
+    def _recompiled(self, compile: Compile, frame: Frame) -> None:
+        """Notes a successful compile of a code object after its first."""
+        if compile.variant < 2:
+            return
+        info = RecompileInfo(
+            compile_id=compile.compile_id,
+            frame=frame.index,
+            variant=compile.variant,
+            failed=compile.failed,
+            changed=self._changed(compile, frame),
+            advice=advice(compile.failed),
+            resume=frame.root is not None,
+        )
+        self.recompiles.append(info)
+        self._emit(info)
+
+    def _changed(self, compile: Compile, frame: Frame) -> tuple[str, ...]:
+        """Compared with the variant whose guard failed first, which is the one that was used last."""
+        by_id = {c.compile_id: c for c in frame.compiles}
+        wanted = [g.variant for g in compile.failed] + [c.compile_id for c in reversed(frame.compiles[:-1])]
+        before = next((c for v in wanted if v and (c := by_id.get(v)) and c.graphs), None)
+        if before is None or not compile.graphs:
+            return ()
+        return what_changed(self.graphs[before.graphs[-1]], self.graphs[compile.graphs[-1]])
+
+    def _ended_graphs(self, compile: Compile) -> None:
+        """What is known of the compile's graphs only now: guards, last ranges, what ended them, whether they can run."""
+        if not compile.graphs:
+            return
+        last = compile.graphs[-1]
+        if compile.error is None:
+            compile.breaks = [
+                msgspec.structs.replace(b, compile_id=compile.compile_id) for b in compile.breaks
+            ]
+        ended_by = compile.breaks[-1] if compile.breaks and compile.error is None else None
+        looking = self._looking.get(compile.compile_id)
+        for index in compile.graphs:
+            never = compile.error
+            if never is None and index != last and self.graphs[index].attempt != self.graphs[last].attempt:
+                never = "Dynamo started this compile over"
+            self._set_graph(index, never_ran=never)
+        fields: dict[str, Any] = {"ended_by": ended_by} if ended_by is not None else {}
+        if compile.buckets:
+            fields["notes"] = (
+                *self.graphs[last].notes,
+                f"split by DDPOptimizer into {compile.buckets} buckets: the backend is called once for each",
+            )
+        if looking is not None:
+            fields |= self._shapes(self.graphs[last], looking)
+        self._set_graph(last, **fields)
+        if looking is not None and looking.guards:
+            graph = self.graphs[last]
+            self._set_graph(last, guards=read_guards(looking.guards, graph, _files(graph)))
+
+    def _shapes(self, graph: GraphRecord, looking: _Looking) -> dict[str, Any]:
+        env = looking.shape_env
+        if env is None or not graph.symbols:
+            return {}
+        names = [s.name for s in graph.symbols]
+        symbols = read_symbols(env, names, looking.receiver, _files(graph))
+        return {"symbols": symbols, "relations": relations(env)}
+
+    def _set_graph(self, index: int, **fields: Any) -> None:
+        if fields:
+            self.graphs[index] = msgspec.structs.replace(self.graphs[index], **fields)
+            self._patch("graph", index, **fields)
+
+    def counter(self, compile_id: str) -> Callable[[], None]:
+        """Counts the calls of one compiled variant."""
+        self.calls.setdefault(compile_id, 0)
+
+        def count() -> None:
+            with self._lock:
+                self.calls[compile_id] += 1
+
+        return count
+
+    # ---- what torch writes after the end ---------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Read what torch noted since the last event. Safe at any time; compiles that still run stay open."""
+        with self._told("compilation metrics"):
+            self._read_metrics()
+        with self._told("skipped frames"):
+            self._read_skips()
+
+    def _read_metrics(self) -> None:
+        for metric in _since(compat.metrics_of_compiles(), self._last_metric):
+            self._last_metric = metric
+            compile_id = str(metric.compile_id)
+            if metrics.refused(metric):
+                self._refused(compile_id, metric.recompile_reason)
+            elif (compile := self._compiles.get(compile_id)) is not None:
+                compile.phases = metrics.added(compile.phases, metrics.phases(metric))
+                if not compile.ended and compile.produced:  # nested: torch calls no end for it
+                    self._finish(compile, None)
+
+    def _refused(self, compile_id: str, reason: str) -> None:
+        """The recompile limit turned this attempt down: the code object runs in eager since."""
+        frame = self._frame_of_failure(compile_id, reason)
+        if frame is None:
+            return
+        failed = tuple([read_failed(t, {}, frame.file) for t in self._new_failures(frame, frame.code())])
+        compile = Compile(
+            compile_id, frame.index, failed=failed or (read_failed(reason, {}, frame.file),), refused=True
+        )
+        compile.ended, compile.variant = True, frame.variants + 1
+        frame.compiles.append(compile)
+        self._compiles[compile_id] = compile
+        info = RecompileInfo(
+            compile_id=compile_id,
+            frame=frame.index,
+            variant=compile.variant,
+            failed=compile.failed,
+            advice=advice(compile.failed, refused=True),
+            refused=True,
+            resume=frame.root is not None,
+        )
+        self.recompiles.append(info)
+        self._emit(info)
+        self._patch("frame", frame.index, **_fields(self._frame_record(frame)))
+
+    def _frame_of_failure(self, compile_id: str, reason: str) -> Frame | None:
+        """The frame of a refused attempt: by its compile id's first part, or by who has this failure text."""
+        prefix = compile_id.rpartition("/")[0] + "/"
+        for known, compile in reversed(self._compiles.items()):
+            if known.startswith(prefix):
+                return self.frames[compile.frame]
+        for code in compat.codes_with_guard_failures():
+            if reason in compat.guard_failures(code):
+                return self._frame(code, {}, len(compat.cache_entries(code)))
+        return None
+
+    def _read_skips(self) -> None:
+        """Frames that Dynamo declined before it traced them; torch's own are told only where nothing was captured."""
+        inside = compat.torch_folder()
+        for text in self._take_skips():
+            name, _, rest = text.partition(" (")
+            where, _, why = rest.partition("): ")
+            file, _, line = where.rpartition(":")
+            if file.startswith(inside) or "torch/_dynamo" in file:
+                self.torch_declined.append(text)
+                continue
+            number = int(line) if line.isdecimal() else 0
+            if any((f.file, f.line) == (file, number) for f in self.frames):
+                continue
+            frame = self._new_frame(name, file, number)
+            frame.declined = why
+            self._emit(self._frame_record(frame))
+
+    # ---- records ---------------------------------------------------------------------------------------------------
+
+    def frame_records(self) -> tuple[FrameRecord, ...]:
+        """Every frame so far, in the order in which Dynamo met them."""
+        with self._lock:
+            return tuple([self._frame_record(frame) for frame in self.frames])
+
+    def _frame_record(self, frame: Frame) -> FrameRecord:
+        outcome, reason = _outcome(frame)
+        return FrameRecord(
+            name=frame.name,
+            file=frame.file,
+            line=frame.line,
+            outcome=outcome,
+            reason=reason,
+            compile_ids=tuple([c.compile_id for c in frame.compiles if not c.refused]),
+            resume_of=frame.root,
+            resume=frame.resume,
+            phases={c.compile_id: c.phases for c in frame.compiles if c.phases},
+            calls={
+                c.compile_id: n for c in frame.compiles if (n := self.calls.get(c.compile_id)) is not None
+            },
+        )
+
+
+def _outcome(frame: Frame) -> tuple[str, str]:
+    """What became of a frame, and why: the gravest thing that happened to it."""
+    if frame.declined:
+        return ("empty" if "no tensor" in frame.declined else "skipped"), frame.declined
+    refused = next((c for c in frame.compiles if c.refused), None)
+    if refused is not None:
+        why = refused.failed[0].text if refused.failed else ""
+        return "limit", f"the recompile limit was reached after {frame.variants} variants: {why}"
+    ended = [c for c in frame.compiles if c.ended]
+    failed = next((c for c in reversed(ended) if c.error is not None), None)
+    if failed is not None:
+        return ("failed" if failed.raised else "skipped"), str(failed.error)
+    split = next((c for c in ended if c.breaks), None)
+    if split is not None:
+        return "broken", split.breaks[0].reason
+    if any(c.graphs for c in frame.compiles) or not ended:
+        return "compiled", ""
+    return "empty", "no tensor op to compile"
+
+
+def _fields(record: FrameRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in ("outcome", "reason", "compile_ids", "phases")}
+
+
+def _files(graph: GraphRecord) -> Sequence[str]:
+    """The files that the graph's nodes come from, to complete the short paths that torch keeps."""
+    files = dict.fromkeys([graph.file])
+    files.update(dict.fromkeys(n.source.file for n in graph.nodes if n.source is not None and n.source.file))
+    return [f for f in files if f]
+
+
+def _since(items: Sequence[Any], last: Any) -> list[Any]:
+    """The items after ``last``; all of them when it is not among them (a reset emptied the list)."""
+    found = []
+    for item in reversed(items):
+        if item is last:
+            break
+        found.append(item)
+    return found[::-1]

@@ -1,0 +1,388 @@
+"""Why a code object was compiled again: Dynamo's text of each failed guard in words, with what it expected and got.
+
+Comes in: the texts of ``guard_failures`` and, where the frame is at hand, its local variables. Goes out: FailedGuard.
+The values that a guard got are read without running a line of the user's code: no ``__getattr__``, property, ``__len__`` or
+``__eq__`` is called, and what cannot be read so stays unknown.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from ..model import FailedGuard, StackFrame
+from .breaks import place
+from .sources import parse_stack, readable
+
+_VARIANT = re.compile(r"^(!?\d+(?:/\d+)+): ")
+_STACK = "\nUser stack trace:\n"
+# ``condition   # the user's line  # file.py:37 in function (HINT: …)``
+_COMMENT = re.compile(
+    r"\s+#\s(?P<code>.*?)\s*#\s(?P<file>\S+?):(?P<line>\d+) in (?P<function>\S+)", re.DOTALL
+)
+_TENSOR = re.compile(
+    r"^tensor '(?P<name>.*?)' (?P<what>size|stride|dtype|requires_grad|rank|dispatch key set) mismatch"
+    r"(?: at index (?P<index>\d+))?\. expected (?:requires_grad=)?(?P<expected>.*?)(?:, actual (?P<got>.*))?$"
+)
+_DEVICE = re.compile(r"Tensor device index mismatch\. Expected device index to be (-?\d+), actual (-?\d+)")
+_NO_TENSOR = re.compile(r"^expected type of '(.*?)' to be a tensor type,? '? ?but found (.*)$")
+_TYPE = re.compile(r"^___check_type_id\((.+?), \d+\)(?:, type=<class '(.*?)'>)?")
+_OBJECT = re.compile(r"^___check_obj_id\((.+?), \d+\)(?:, type=<class '(.*?)'>)?")
+_GLOBAL = re.compile(r"^GLOBAL_STATE changed: (.*)$")
+_MARK = re.compile(r"^hasattr\((.+?), '_dynamo_(\w+)'\)")
+_DTYPES = {
+    "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
+    "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool",
+    "ComplexFloat": "complex64", "ComplexDouble": "complex128",
+}  # fmt: skip
+_AMBIENT = {
+    "grad_mode": "grad mode",
+    "torch_function": "torch function mode",
+    "default_dtype": "default dtype",
+    "deterministic_algorithms": "deterministic algorithms",
+    "num_threads": "number of threads",
+    "autocast": "autocast",
+    "allow_tf32": "allow_tf32",
+}
+
+
+class _Words(NamedTuple):
+    """A failed guard taken apart."""
+
+    text: str
+    source: str = ""
+    expected: str | None = None
+    got: str | None = None
+
+
+def variant_of(text: str) -> str | None:
+    """The compile id at the head of a failure text: the variant whose guard failed."""
+    found = _VARIANT.match(text)
+    return found[1] if found else None
+
+
+def read_failed(text: str, local_values: Mapping[str, Any] | None = None, file: str = "") -> FailedGuard:
+    """One text of ``guard_failures`` in words. ``file`` is the frame's file, which torch's short paths are completed to."""
+    variant = variant_of(text)
+    body = text[_VARIANT.match(text).end() :] if variant else text  # type: ignore[union-attr]
+    body, _, stack = body.partition(_STACK)
+    comment = _COMMENT.search(body)
+    condition = (body[: comment.start()] if comment else body).strip()
+    user = _user_line(stack, comment, file)
+    words = _words(condition, local_values or {})
+    return FailedGuard(words.text, words.source, words.expected, words.got, user, variant)
+
+
+def _user_line(stack: str, comment: Any, file: str) -> StackFrame | None:
+    frames = parse_stack(stack)
+    if frames:
+        return frames[-1]
+    if comment is None:
+        return None
+    path, line = comment["file"], int(comment["line"])
+    if file.endswith(path):
+        return place(file, line, comment["function"])
+    return StackFrame(path, line, comment["function"], comment["code"])
+
+
+def _words(condition: str, local_values: Mapping[str, Any]) -> _Words:
+    for pattern, read in _READERS:
+        if (found := pattern.search(condition)) is not None:
+            return read(found, local_values)
+    return _comparison(condition, local_values)
+
+
+def _tensor(found: re.Match[str], local_values: Mapping[str, Any]) -> _Words:
+    """A tensor's own check: ``x.shape[0]: expected 4, got 6``."""
+    what, index, expected, got = found["what"], found["index"], found["expected"], found["got"]
+    name = readable(found["name"], None)
+    source = {
+        "size": f"{name}.shape[{index}]",
+        "stride": f"{name}.stride({index})",
+        "dtype": f"{name}.dtype",
+        "requires_grad": f"{name}.requires_grad",
+        "rank": f"{name}.dim()",
+        "dispatch key set": f"dispatch keys of {name}",
+    }[what]
+    if what == "requires_grad":
+        expected, got = str(expected.strip() == "1"), str(expected.strip() != "1")
+    if what == "dtype":
+        expected, got = _DTYPES.get(expected, expected), _DTYPES.get(got or "", got)
+    return _expected(source, expected, got)
+
+
+def _expected(source: str, expected: str, got: str | None) -> _Words:
+    tail = f", got {got}" if got is not None else ""
+    return _Words(f"{source}: expected {expected}{tail}", source, expected, got)
+
+
+def _device(found: re.Match[str], _: Mapping[str, Any]) -> _Words:
+    return _expected("device index of a tensor", found[1], found[2])
+
+
+def _no_tensor(found: re.Match[str], _: Mapping[str, Any]) -> _Words:
+    return _expected(readable(found[1], None), "a tensor", _class_name(found[2]))
+
+
+def _type(found: re.Match[str], local_values: Mapping[str, Any]) -> _Words:
+    got = _look_up(found[1], local_values)
+    kind = type(got).__name__ if got is not _UNKNOWN else None
+    return _expected(f"type of {readable(found[1], None)}", found[2] or "another type", kind)
+
+
+def _object(found: re.Match[str], local_values: Mapping[str, Any]) -> _Words:
+    source = readable(found[1], None)
+    got = _look_up(found[1], local_values)
+    kind = f" of type {found[2]}" if found[2] else ""
+    shown = None if got is _UNKNOWN else _shown(got)
+    return _Words(
+        f"{source}: expected the same object{kind}" + (f", got {shown}" if shown else ", got another"),
+        source,
+        "the same object",
+        shown or "another object",
+    )
+
+
+def _global(found: re.Match[str], _: Mapping[str, Any]) -> _Words:
+    names = [_AMBIENT.get(name, name) for name in found[1].split()]
+    return _Words(f"{', '.join(names)} changed", ", ".join(names), "as when it was compiled", "changed")
+
+
+def _mark(found: re.Match[str], _: Mapping[str, Any]) -> _Words:
+    """A mark such as ``mark_dynamic`` that was set, or taken away, after the first compile."""
+    name, mark = readable(found[1], None), found[2].replace("_indices", "").replace("_", " ")
+    return _Words(f"{name}: marked {mark} since the compile, or no longer", name, None, None)
+
+
+_READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Mapping[str, Any]], _Words]], ...] = (
+    (_TENSOR, _tensor),
+    (_DEVICE, _device),
+    (_NO_TENSOR, _no_tensor),
+    (_TYPE, _type),
+    (_OBJECT, _object),
+    (_GLOBAL, _global),
+    (_MARK, _mark),
+)
+
+
+def _comparison(condition: str, local_values: Mapping[str, Any]) -> _Words:
+    """Any other guard: the condition as a person writes it, and the values of what it compares."""
+    text = readable(condition, None)
+    try:
+        tree = ast.parse(condition, mode="eval").body
+    except (SyntaxError, ValueError):  # torch's own words ("BACKEND_MATCH failure: …")
+        return _Words(text.partition(". ")[0] if "\n" not in text else text.splitlines()[0])
+    sides = _operands(tree)
+    if len(sides) == 2 and isinstance(tree, ast.Compare) and isinstance(tree.ops[0], ast.Eq):
+        return _equality(*sides, local_values)
+    values = [(readable(ast.unparse(s), None), _look_up_node(s, local_values)) for s in sides if _is_input(s)]
+    known = [f"{name} = {_shown(value)}" for name, value in values if value is not _UNKNOWN]
+    source = values[0][0] if values else ""
+    return _Words(
+        f"{text}, got {', '.join(known)}" if known else text, source, text, ", ".join(known) or None
+    )
+
+
+def _operands(tree: ast.expr) -> list[ast.expr]:
+    if isinstance(tree, ast.Compare):
+        return [tree.left, *tree.comparators]
+    if isinstance(tree, ast.UnaryOp):
+        return [tree.operand]
+    if isinstance(tree, ast.BoolOp):
+        return [side for value in tree.values for side in _operands(value)]
+    return [tree]
+
+
+def _equality(left: ast.expr, right: ast.expr, local_values: Mapping[str, Any]) -> _Words:
+    """``k == 1`` as ``k == 1, got 2``; two inputs that had to be equal as both their values."""
+    if not _is_input(left):
+        left, right = right, left
+    source, expected = readable(ast.unparse(left), None), readable(ast.unparse(right), None)
+    got, other = _look_up_node(left, local_values), _look_up_node(right, local_values)
+    shown = None if got is _UNKNOWN else _shown(got)
+    if _is_input(right) and shown is not None and other is not _UNKNOWN:
+        return _Words(
+            f"{source} == {expected}, got {shown} and {_shown(other)}",
+            source,
+            expected,
+            f"{shown} and {_shown(other)}",
+        )
+    tail = f", got {shown}" if shown is not None else ""
+    return _Words(f"{source} == {expected}{tail}", source, expected, shown)
+
+
+def _is_input(node: ast.expr) -> bool:
+    return any(isinstance(n, ast.Name) for n in ast.walk(node))
+
+
+_UNKNOWN = object()
+_MOST_SHOWN = 60
+_PLAIN = (int, float, bool, complex, str, bytes, type(None))
+
+
+def _shown(value: Any) -> str:
+    """A value in few words; objects by their type, since their ``repr`` is the user's code."""
+    if type(value) in _PLAIN or type(value) in (torch.dtype, torch.device, torch.Size):
+        text = repr(tuple(value) if type(value) is torch.Size else value)
+        return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
+    if type(value) in (list, tuple) and all(type(v) in _PLAIN for v in value):
+        text = repr(value)
+        return text if len(text) <= _MOST_SHOWN else f"a {type(value).__name__} of {len(value)}"
+    return f"a {type(value).__name__}"
+
+
+def _class_name(text: str) -> str:
+    found = re.match(r"<class '(.*)'>", text)
+    return f"a {found[1].rpartition('.')[2]}" if found else text
+
+
+def _look_up(expression: str, local_values: Mapping[str, Any]) -> Any:
+    try:
+        tree = ast.parse(expression, mode="eval").body
+    except (SyntaxError, ValueError):
+        return _UNKNOWN
+    return _look_up_node(tree, local_values)
+
+
+def _look_up_node(node: ast.expr, local_values: Mapping[str, Any]) -> Any:
+    """The value of an expression of Dynamo's, or _UNKNOWN where reading it could run the user's code."""
+    try:
+        with torch._C.DisableTorchFunctionSubclass():
+            return _evaluate(node, local_values)
+    except _CannotReadError:
+        return _UNKNOWN
+
+
+class _CannotReadError(Exception):
+    """The expression asks for something that is not at hand, or not safe to ask for."""
+
+
+def _evaluate(node: ast.expr, local_values: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name) and node.id in local_values:
+        return local_values[node.id]
+    if isinstance(node, ast.Attribute):
+        return _attribute(_evaluate(node.value, local_values), node.attr)
+    if isinstance(node, ast.Subscript):
+        return _item(_evaluate(node.value, local_values), _evaluate(node.slice, local_values))
+    if isinstance(node, ast.Call):
+        return _call(node, local_values)
+    return _arithmetic(node, local_values)
+
+
+def _arithmetic(node: ast.expr, local_values: Mapping[str, Any]) -> int:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_number(_evaluate(node.operand, local_values))
+    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+        sides = [_number(_evaluate(side, local_values)) for side in (node.left, node.right)]
+        return _ARITHMETIC[type(node.op)](*sides)
+    raise _CannotReadError
+
+
+def _divided(a: int, b: int) -> int:
+    if b == 0:
+        raise _CannotReadError
+    return a // b
+
+
+def _remainder(a: int, b: int) -> int:
+    if b == 0:
+        raise _CannotReadError
+    return a % b
+
+
+_ARITHMETIC: dict[type, Callable[[int, int], int]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: _divided,
+    ast.Mod: _remainder,
+}
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int:
+        raise _CannotReadError
+    return value
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """An instance attribute as stored; never a property or ``__getattr__``, which are the user's code."""
+    stored = _instance_dict(owner)
+    if name in stored:
+        return stored[name]
+    for table in (
+        "_parameters",
+        "_buffers",
+        "_modules",
+    ):  # where nn.Module keeps what it does not store plainly
+        held = stored.get(table)
+        if type(held) is dict and name in held:
+            return held[name]
+    if name == "__dict__":
+        return stored
+    raise _CannotReadError
+
+
+def _instance_dict(owner: Any) -> dict[str, Any]:
+    try:
+        stored = object.__getattribute__(owner, "__dict__")
+    except Exception as error:
+        raise _CannotReadError from error
+    if type(stored) is not dict:
+        raise _CannotReadError
+    return stored
+
+
+_HOLDERS = (list, tuple, dict, torch.Size)
+
+
+def _item(owner: Any, key: Any) -> Any:
+    if type(owner) not in _HOLDERS or type(key) not in _PLAIN:
+        raise _CannotReadError
+    try:
+        found = owner[key]
+    except (LookupError, TypeError) as error:
+        raise _CannotReadError from error
+    return found
+
+
+def _call(node: ast.Call, local_values: Mapping[str, Any]) -> Any:
+    """``x.size()``, ``x.stride()``, ``x.storage_offset()`` of a real tensor, and ``len`` of a plain container."""
+    function = node.func
+    if isinstance(function, ast.Name) and function.id == "len" and len(node.args) == 1:
+        held = _evaluate(node.args[0], local_values)
+        if type(held) in (list, tuple, dict, set, frozenset, str, torch.Size):
+            return len(held)
+    if isinstance(function, ast.Attribute) and not node.args and function.attr in _METHODS:
+        owner = _evaluate(function.value, local_values)
+        if type(owner) in (torch.Tensor, torch.nn.Parameter):
+            return _METHODS[function.attr](owner)
+    raise _CannotReadError
+
+
+_METHODS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "size": torch.Tensor.size,
+    "stride": torch.Tensor.stride,
+    "storage_offset": torch.Tensor.storage_offset,
+    "dim": torch.Tensor.dim,
+}
+
+
+def attempts(texts: Sequence[str]) -> list[list[str]]:
+    """Failure texts of one code object by attempt: each attempt lists every variant at most once."""
+    found: list[list[str]] = []
+    named: set[str | None] = set()
+    for text in texts:
+        variant = variant_of(text)
+        if not found or variant in named:
+            found.append([])
+            named = set()
+        found[-1].append(text)
+        named.add(variant)
+    return found

@@ -1,0 +1,108 @@
+"""torch's structured trace as a second witness: opt-in, since torch prints every graph for it (4 to 5 % of the compile).
+
+The trace is what TORCH_TRACE writes; a handler on its logger sees the same without a file. It says a few things that no
+other hook does: why a symbol was made static, down to the op of torch that asked, and on torch 2.8 which frames were skipped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ..model import Fact, GraphRecord, StackFrame, SymbolInfo
+
+LOGGER = "torch.__trace"
+
+
+def fact_sources(*, trace: bool) -> dict[str, str]:
+    """Which part of torch each kind of fact is read from, for the environment record."""
+    sources = {
+        "graphs": "OutputGraph._call_user_compiler",
+        "frames": "callback_handler, register_bytecode_hook, dynamo_tls.skip_reasons",
+        "breaks": "torch._dynamo.utils.graph_break_reasons; the exception for frames that were skipped",
+        "recompiles": "torch._dynamo.utils.guard_failures; the compilation metrics for refused ones",
+        "guards": "TracingContext.guards_context.dynamo_guards",
+        "symbols": "ShapeEnv",
+        "times": "torch._dynamo.utils.get_compilation_metrics",
+        "earlier": "cache entries",
+    }
+    return sources | ({"specialisations": LOGGER} if trace else {})
+
+
+class TraceLog:
+    """Keeps what the trace says of symbols that were made static, by compile id."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._facts: dict[tuple[str, str], Fact] = {}
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """A handler on the trace's logger for as long as the block runs. The logger prints nothing of its own."""
+        logger, handler = logging.getLogger(LOGGER), _Handler(self)
+        logger.addHandler(handler)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+
+    def take(self, record: Any) -> None:
+        """One line of the trace."""
+        metadata = getattr(record, "metadata", None) or {}
+        found = metadata.get("symbolic_shape_specialization")
+        if not found:
+            return
+        stack = [f for f in (found.get("user_stack") or ()) if f]
+        fact = Fact(
+            "specialised", f"{found['symbol']} == {found['value']}: {found['reason']}", _innermost(stack)
+        )
+        with self._lock:
+            self._facts[_compile_id(metadata), str(found["symbol"])] = fact
+
+    def added_to(self, graphs: Sequence[GraphRecord]) -> tuple[GraphRecord, ...]:
+        """The graphs with what the trace knows of their symbols."""
+        return tuple([self._graph(graph) for graph in graphs])
+
+    def _graph(self, graph: GraphRecord) -> GraphRecord:
+        symbols = tuple([self._symbol(s, graph.compile_id or "") for s in graph.symbols])
+        return graph if symbols == graph.symbols else msgspec.structs.replace(graph, symbols=symbols)
+
+    def _symbol(self, symbol: SymbolInfo, compile_id: str) -> SymbolInfo:
+        fact = self._facts.get((compile_id, symbol.name))
+        if fact is None or fact in symbol.facts:
+            return symbol
+        kept = [f for f in symbol.facts if f.kind != "specialised"]
+        return msgspec.structs.replace(symbol, facts=(fact, *kept))
+
+
+def _compile_id(metadata: dict[str, Any]) -> str:
+    return f"{metadata.get('frame_id')}/{metadata.get('frame_compile_id')}"
+
+
+def _innermost(stack: list[dict[str, Any]]) -> StackFrame | None:
+    """The last frame of an interned stack: ``{"line", "name", "filename", "loc"}``, the file name as a number."""
+    if not stack:
+        return None
+    from torch._logging.structured import INTERN_TABLE
+
+    names = {number: name for name, number in INTERN_TABLE.items()}
+    last = stack[-1]
+    file = names.get(last.get("filename"), str(last.get("filename", "")))
+    return StackFrame(file, int(last.get("line", 0)), str(last.get("name", "")), str(last.get("loc") or ""))
+
+
+class _Handler(logging.Handler):
+    """Hands each line on; a mistake in reading one is nothing that logging should print."""
+
+    def __init__(self, log: TraceLog):
+        super().__init__(logging.DEBUG)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(Exception):
+            self._log.take(record)
