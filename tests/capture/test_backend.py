@@ -168,7 +168,7 @@ def test_unwritable_place_is_told_and_the_program_runs():
 
 def test_full_disk_is_told():
     """A full disk loses nothing that was there before and stops nothing."""
-    result, text = run(quiet=True, save="/dev/full")
+    result, _ = run(quiet=True, save="/dev/full")
     assert result.shape == (3,)
     torch._dynamo.reset()
     full = open("/dev/full", "w")  # noqa: SIM115 - closing it raises

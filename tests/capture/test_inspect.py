@@ -175,7 +175,7 @@ def test_fullgraph_error_carries_what_was_captured():
     assert error.value.peek_record.graphs == ()
 
     def fails(x):
-        y = x.sin()
+        x = x.sin()
         torch._dynamo.graph_break()
         raise KeyError("after the first graph")
 

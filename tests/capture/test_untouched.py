@@ -71,19 +71,19 @@ def observe(name: str, backend: object, dynamic: bool | None, watched: bool) -> 
     fn, calls = PROGRAMS[name]()
     compiled = torch.compile(fn, backend=backend, dynamic=dynamic)
     results, printed = [], io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
-        with peek_backend.session() if watched else contextlib.nullcontext():
-            for args in calls:
-                result = compiled(*args)
-                if result.requires_grad:
-                    result.sum().backward()
-                results.append(
-                    (
-                        result.detach().clone(),
-                        result.stride(),
-                        [a for a in args if isinstance(a, torch.Tensor)],
-                    )
+    looking = peek_backend.session() if watched else contextlib.nullcontext()
+    with looking, contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+        for args in calls:
+            result = compiled(*args)
+            if result.requires_grad:
+                result.sum().backward()
+            results.append(
+                (
+                    result.detach().clone(),
+                    result.stride(),
+                    [a for a in args if isinstance(a, torch.Tensor)],
                 )
+            )
     code = getattr(fn, "forward", fn).__code__
     entries = torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code)
     return {
@@ -95,7 +95,7 @@ def observe(name: str, backend: object, dynamic: bool | None, watched: bool) -> 
         "python random": random.random(),
         "stats": dict(counters["stats"]),
         "frames": dict(counters["frames"]),
-        "breaks": {k: v for k, v in counters["graph_break"].items()},
+        "breaks": dict(counters["graph_break"]),
         "guards": [str(e.guard_manager) for e in entries],
     }
 
