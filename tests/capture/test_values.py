@@ -141,7 +141,7 @@ def test_subclass_in_a_graph():
 def test_vmap_level_is_named():
     """Inside vmap a value is a batched tensor: its level is named and the tensor below it is there."""
     graph = graph_of(lambda x: torch.vmap(torch.sum)(x) + 1, torch.randn(3, 4))
-    batched = by_target(graph, "sum").value
+    batched = by_target(graph, "torch.sum").value
     assert batched.subclass == "BatchedTensor(level=1, dim=0)"
     assert (batched.shape, batched.inner["value"].shape) == ((), (3,))
 
