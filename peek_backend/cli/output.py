@@ -14,16 +14,16 @@ import click
 import msgspec
 
 from ..errors import PeekError, nearest, unknown_name
-from ..model import CaptureRecord
+from ..model import CaptureRecord, GraphRecord
 from ..options import FORMATS, SAVE_KINDS, Options, resolve, wants_color
 from ..snapshot.atomic import write_bytes
 
 PICTURES = ("dot", "svg", "png", "pdf")
-DOCUMENTS = ("json", "md", "page")
+DOCUMENTS = ("json", "md", "page", "mermaid")
 ALL_FORMATS = (*FORMATS, *DOCUMENTS, *PICTURES)
 """What ``--format`` takes: ``html`` is tabulate's table, ``page`` the page that ``-o x.html`` writes."""
 
-SUFFIXES = {**SAVE_KINDS, ".html": "page", ".tsv": "tsv", ".tex": "latex", ".rst": "rst"}
+SUFFIXES = {**SAVE_KINDS, ".html": "page", ".mmd": "mermaid", ".tsv": "tsv", ".tex": "latex", ".rst": "rst"}
 """The format that an output file's suffix asks for; .txt leaves it to the options."""
 
 
@@ -49,7 +49,7 @@ def display_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--format",
                 metavar="NAME",
-                help="A tabulate format, tree, md, json, page, dot, svg, png or pdf.",
+                help="A tabulate format, tree, md, json, page, mermaid, dot, svg, png, pdf.",
             ),
             click.option("--columns", metavar="A,B,…", help="Columns of the table, in order."),
             click.option(
@@ -179,6 +179,8 @@ def document(record: CaptureRecord, view: View) -> str:
         from ..snapshot.jsonfile import encode
 
         return encode(record).decode()
+    if view.format == "mermaid":
+        return _with_newline(_mermaid(record))
     if view.format in DOCUMENTS:
         from ..export import whole_text
 
@@ -221,12 +223,30 @@ def _show_pictures(record: CaptureRecord, view: View, output: str | None) -> Non
 def _check_one_image(record: CaptureRecord) -> None:
     if sys.stdout.isatty():
         raise PeekError("an image is no text for a terminal", "", "add -o graph.png, or pipe it on")
-    if len(record.graphs) != 1:
-        keys = ", ".join(g.key for g in record.graphs)
-        why = f"the capture holds {len(record.graphs)}: {keys}" if keys else "the capture holds none"
+    _one_graph(
+        record, "stdout takes the image of one graph", "pick one with --graph KEY, or add -o graph.png"
+    )
+
+
+def _one_graph(record: CaptureRecord, what: str, fix: str) -> GraphRecord:
+    if len(record.graphs) == 1:
+        return record.graphs[0]
+    keys = ", ".join(g.key for g in record.graphs[:20])
+    why = f"the capture holds {len(record.graphs)}: {keys}" if keys else "the capture holds none"
+    raise PeekError(what, why, fix)
+
+
+def _mermaid(record: CaptureRecord) -> str:
+    from ..render.mermaid import mermaid_text
+
+    graph = _one_graph(record, "a Mermaid text is one diagram", "pick one graph with --graph KEY")
+    text = mermaid_text(graph)
+    if text is None:
+        why = "it is over Mermaid's limits, however much is folded"
         raise PeekError(
-            "stdout takes the image of one graph", why, "pick one with --graph KEY, or add -o graph.png"
+            f"graph {graph.key} is too large for Mermaid", why, "use --format svg or -o page.html"
         )
+    return text
 
 
 def _tell_all(notes: Iterable[str]) -> None:
