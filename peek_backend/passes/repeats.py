@@ -61,9 +61,12 @@ class Unlike(Struct, frozen=True):
     fewer: tuple[tuple[str, int], ...]
 
 
-def find_repeats(graph: GraphRecord, tree: Module, root: GraphRecord | None = None) -> tuple[Repeat, ...]:
-    """Every run of two or more equal siblings, those inside a repeat's later instances left out."""
-    keys, reads = structure_keys(graph, tree, root), read_lists(graph)
+def find_repeats(graph: GraphRecord, tree: Module, keys: dict[str, int] | None = None) -> tuple[Repeat, ...]:
+    """Every run of two or more equal siblings, those inside a repeat's later instances left out.
+
+    ``keys`` are those of `structure_keys`, made here unless given.
+    """
+    keys, reads = keys or structure_keys(graph, tree), read_lists(graph)
     found: list[Repeat] = []
     stack = [tree]
     while stack:
@@ -75,10 +78,10 @@ def find_repeats(graph: GraphRecord, tree: Module, root: GraphRecord | None = No
     return tuple(found)
 
 
-def find_unlike(graph: GraphRecord, tree: Module, root: GraphRecord | None = None) -> tuple[Unlike, ...]:
+def find_unlike(graph: GraphRecord, tree: Module, keys: dict[str, int] | None = None) -> tuple[Unlike, ...]:
     """Siblings that have the name and class of a repeat's instances but another structure."""
-    keys = structure_keys(graph, tree, root)
-    found = []
+    keys = keys or structure_keys(graph, tree)
+    found: list[Unlike] = []
     for parent in walk(tree):
         families: dict[Hashable, list[Module]] = {}
         for item in parent.items:

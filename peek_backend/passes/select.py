@@ -23,9 +23,9 @@ from ..errors import PeekError, nearest
 from ..model import GraphRecord, Leaf, NodeRecord, NoneInfo, TensorMeta, TupleInfo
 from .hierarchy import Module, build_hierarchy, is_inlet, is_inline, nodes_of, read_lists, walk
 from .kinds import node_kind
-from .repeats import Repeat, counterparts, describe_run, find_repeats, find_unlike
+from .repeats import Repeat, counterparts, describe_run, find_repeats, find_unlike, structure_keys
 
-COMFORT = 80
+COMFORT = 64
 """Boxes that an automatic choice shows at most: about one screen, or one page."""
 SMALL = 40
 """Up to so many boxes even norms and activations are opened."""
@@ -56,41 +56,50 @@ Row = Union[Module, "tuple[int, ...]"]
 class View:
     """One graph with its tree and its folds, and what of it is drawn.
 
-    ``repeats`` are by the path of their first instance, ``hidden`` the paths of all others, ``twin`` maps the nodes of these
-    to the nodes they repeat, ``instance`` every node of a repeat to its instance. ``thin`` maps a node to the
-    container that consists of it alone, ``carrier`` a tuple's item to (tuple, position).
+    ``repeats`` are by the path of their first instance, ``hidden`` the paths of all others, ``twin`` maps the
+    nodes of these to the nodes they repeat, ``instance`` every node of a repeat to its instance. ``thin`` maps a
+    node to the container that consists of it alone, ``carrier`` a tuple's item to (tuple, position).
     """
 
     def __init__(self, graph: GraphRecord, root: GraphRecord, choice: Choice):
-        self.graph = graph
-        self.full = choice.full
+        self.graph, self.root, self.choice = graph, root, choice
         self.reads = read_lists(graph)
-        self.tree = build_hierarchy(graph, max_children=FLAT if not choice.full else _NO_LIMIT)
-        self.modules = {m.path: m for m in walk(self.tree)}
         self.inline = _inline_nodes(graph, self.reads)
         self.carrier = _tuple_items(graph)
-        self.loose = _loose_nodes(graph, self.reads)
+        self._plant(_NO_LIMIT)
+        if not choice.full and any(len(m.items) > FLAT < len(self.rows(m)) for m in self.modules.values()):
+            self._plant(FLAT)
+
+    def _plant(self, max_children: int) -> None:
+        """The tree, and what of it folds."""
+        graph = self.graph
+        self.tree = build_hierarchy(graph, max_children=max_children)
+        self.modules = {m.path: m for m in walk(self.tree)}
         self.repeats: dict[str, Repeat] = {}
         self.hidden: set[str] = set()
         self.twin: dict[int, int] = {}
         self.instance: dict[int, str] = {}
         self.thin: dict[int, Module] = {}
-        self.unlike = {u.path: u for u in find_unlike(graph, self.tree, root)}
-        if not choice.full:
-            self._fold(find_repeats(graph, self.tree, root), choice)
+        self.loose = _loose_nodes(graph, self.reads, self.tree)
         self._rows: dict[str, list[Row]] = {}
+        keys = structure_keys(graph, self.tree, self.root)
+        self.unlike = {u.path: u for u in find_unlike(graph, self.tree, keys)}
+        if not self.choice.full:
+            for repeat in find_repeats(graph, self.tree, keys):
+                self._fold(repeat)
 
-    def _fold(self, repeats: Sequence[Repeat], choice: Choice) -> None:
-        for repeat in repeats:
-            if repeat.parent in self.hidden:
-                continue
-            for run in self._split(repeat, choice.expand):
-                part = describe_run(self.graph, self.modules[repeat.parent], run, self.reads)
-                self.repeats[run[0].path] = part
-                self.twin.update(counterparts(run))
-                for module in run:
-                    self.instance.update(dict.fromkeys(nodes_of(module), module.path))
-                self.hidden.update(m.path for module in run[1:] for m in walk(module))
+    def _fold(self, repeat: Repeat) -> None:
+        """Let the first instance stand for all, in as many runs as ``expand`` leaves."""
+        if repeat.parent in self.hidden:
+            return
+        for run in self._split(repeat, self.choice.expand):
+            whole = len(run) == len(repeat.paths)
+            parent = self.modules[repeat.parent]
+            self.repeats[run[0].path] = repeat if whole else describe_run(self.graph, parent, run, self.reads)
+            self.twin.update(counterparts(run))
+            for module in run:
+                self.instance.update(dict.fromkeys(nodes_of(module), module.path))
+            self.hidden.update(m.path for module in run[1:] for m in walk(module))
 
     def _split(self, repeat: Repeat, patterns: Sequence[str]) -> Iterator[list[Module]]:
         """The instances in runs, those left out that a pattern picks from among the others."""
@@ -145,7 +154,7 @@ class View:
         yield from self._bundle(run)
 
     def _bundle(self, run: list[int]) -> Iterator[Row]:
-        if len(run) >= BUNDLE and not self.full:
+        if len(run) >= BUNDLE and not self.choice.full:
             yield tuple(run)
         else:
             yield from ((i,) for i in run)
@@ -213,22 +222,29 @@ def _tuple_items(graph: GraphRecord) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _loose_nodes(graph: GraphRecord, reads: list[list[int]]) -> frozenset[int]:
-    """Calls without a value that are wired to nothing but each other: switches of autocast, vmap, grad mode."""
-    loose: set[int] = set()
-    for node in graph.nodes:
-        silent = node.value is None or isinstance(node.value, NoneInfo)
-        if (
-            silent
-            and node.op == "call_function"
-            and node.body is None
-            and loose.issuperset(reads[node.index])
-        ):
-            loose.add(node.index)
-    for index in range(len(reads) - 1, -1, -1):
-        if index not in loose:
-            loose.difference_update(reads[index])
-    return frozenset(loose)
+def _loose_nodes(graph: GraphRecord, reads: list[list[int]], tree: Module) -> frozenset[int]:
+    """Calls without a value, wired to nothing but each other in one container: switches of autocast, vmap."""
+    silent = {n.index for n in graph.nodes if n.op == "call_function" and _is_silent(n)}
+    home = {item: m.path for m in walk(tree) for item in m.items if item in silent}
+    joined: dict[int, list[int]] = {i: [] for i in silent}
+    wired: list[int] = []
+    for index, refs in enumerate(reads):
+        for ref in refs:
+            if index in silent and ref in silent and home[index] == home[ref]:
+                joined[index].append(ref)
+                joined[ref].append(index)
+            else:
+                wired += [i for i in (index, ref) if i in silent]
+    while wired:
+        index = wired.pop()
+        if index in silent:
+            silent.discard(index)
+            wired += joined[index]
+    return frozenset(silent)
+
+
+def _is_silent(node: NodeRecord) -> bool:
+    return node.body is None and (node.value is None or isinstance(node.value, NoneInfo))
 
 
 def _matches(module: Module, pattern: str) -> bool:

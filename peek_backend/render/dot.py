@@ -19,6 +19,9 @@ from ..passes.select import Choice
 from .dot_labels import FONT, SMALL, TITLE, LabelWriter
 from .theme import Ink, Theme, theme_named
 
+_STRAIGHT = "4"
+"""The weight of an edge on the main path; 1 is usual."""
+
 
 class Drawing(Struct, frozen=True):
     """DOT text, what was folded to make it and how to unfold it, and the number of boxes in it."""
@@ -67,21 +70,16 @@ class _Writer:
         self.labels = LabelWriter(picture, theme)
         self.labelled: set[tuple[str, str]] = set()
         self.anchors: dict[str, str] = {}
+        self.nearest = _nearest_sources(picture)
 
     def write(self, theme: str, *, legend: bool) -> str:
         """The whole DOT text."""
         graph = graphviz.Digraph("peek", graph_attr=self._graph_style(theme))
-        graph.attr(
-            "node",
-            shape="box",
-            fontname=FONT,
-            fontsize=str(TITLE),
-            margin="0.07,0.03",
-            height="0.2",
-            width="0.3",
-        )
-        graph.attr("edge", fontname=FONT, fontsize=str(SMALL), color=self.theme.edge, arrowsize="0.55")
-        graph.attr("edge", fontcolor=self.theme.muted, penwidth="0.9")
+        colors = self.theme
+        graph.attr("node", shape="box", fontname=FONT, fontsize=str(TITLE), fontcolor=colors.text)
+        graph.attr("node", margin="0.07,0.03", height="0.2", width="0.3")
+        graph.attr("edge", fontname=FONT, fontsize=str(SMALL), fontcolor=colors.muted, color=colors.edge)
+        graph.attr("edge", arrowsize="0.55", penwidth="0.9")
         self._members(graph, self.picture.root, 0)
         for edge in self.picture.edges:
             self._edge(graph, edge)
@@ -185,7 +183,21 @@ class _Writer:
         else:
             text = self.labels.edge(edge)
             style["tooltip"] = self.labels.edge_tooltip(edge)
+            if self.nearest.get(target) == edge.source:
+                style["weight"] = _STRAIGHT
             if text and (edge.source, text) not in self.labelled:
                 style["label"] = text
                 self.labelled.add((edge.source, text))
         graph.edge(edge.source, target, **style)
+
+
+def _nearest_sources(picture: Picture) -> dict[str, str]:
+    """For each box the source that stands last: the path through it is drawn straight, others bend around."""
+    place = {key: position for position, key in enumerate(picture.boxes)}
+    nearest: dict[str, str] = {}
+    for edge in picture.edges:
+        if edge.kind == "data":
+            nearest[edge.target] = max(
+                edge.source, nearest.get(edge.target, edge.source), key=place.__getitem__
+            )
+    return nearest
