@@ -164,35 +164,26 @@ def cut(text: str, limit: int) -> str:
     """``text`` in at most ``limit`` terminal columns, ended by ``…`` when it is cut."""
     if len(text) <= limit and (text.isascii() or width(text) <= limit):
         return text
-    if limit <= 0:
-        return ""
-    kept, used = [], 0
-    for char in text:
-        used += _char_width(char)
-        if used > limit - 1:
-            break
-        kept.append(char)
-    return f"{''.join(kept)}…"
+    return f"{text[: _fitting(text, limit - 1)]}…" if limit > 0 else ""
 
 
 def cut_middle(text: str, limit: int, share: float = 1 / 2) -> str:
-    """As ``cut``, but both ends stay, the last one with ``share`` of the room: ``layers.0…q.weight``."""
-    if len(text) <= limit and (text.isascii() or width(text) <= limit):
-        return text
-    if limit < 8:
+    """As ``cut``, but both ends stay, the last one with ``share`` of the room: ``layers.…q.weight``."""
+    if limit < 8 or (len(text) <= limit and (text.isascii() or width(text) <= limit)):
         return cut(text, limit)
-    tail = int((limit - 1) * share)
-    if not text.isascii():
-        tail = min(tail, _tail_within(text, tail))
-    return cut(text[: len(text) - tail], limit - tail - 1).rstrip("…") + "…" + text[len(text) - tail :]
+    kept = _fitting(text[::-1], int((limit - 1) * share))
+    tail = text[len(text) - kept :]
+    head = text[: _fitting(text, limit - 1 - width(tail))]
+    return f"{head}…{tail}"
 
 
-def _tail_within(text: str, limit: int) -> int:
-    """How many of the last characters take at most ``limit`` columns."""
-    used = count = 0
-    for char in reversed(text):
+def _fitting(text: str, limit: int) -> int:
+    """How many of the first characters take at most ``limit`` columns."""
+    if text.isascii():
+        return max(limit, 0)
+    used = 0
+    for count, char in enumerate(text):
         used += _char_width(char)
         if used > limit:
-            break
-        count += 1
-    return count
+            return count
+    return len(text)

@@ -160,8 +160,11 @@ _END = "\x1b[0m"
 
 def _folded_note(grid: _Grid, layout: Layout) -> str:
     rows, nodes = labels.plural(len(grid.rows), "row"), labels.plural(len(grid.view), "node")
-    how = f"; {layout.how_all}" if layout.how_all else ""
-    return f"{rows} for {nodes}, folded by module{how}"
+    note = f"{rows} for {nodes}, folded by module"
+    if not layout.how_all:
+        return note
+    fits = layout.width is None or len(note) + 2 + len(layout.how_all) <= layout.width
+    return f"{note}; {layout.how_all}" if fits else f"{note}\n{layout.how_all}"
 
 
 # --- the cells of a group ---

@@ -6,6 +6,7 @@ as it is there.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from peek_backend.analysis.stats import Stats, stats
@@ -215,13 +216,14 @@ class Dress:
         self.escape = _around_escape(layout.format)
 
     def title(self, *parts: str) -> str:
-        """The parts on one line; where a terminal is too narrow, what the last ones say goes into the next."""
+        """The parts on one line; where a terminal is too narrow, the last ones go into the next lines."""
         texts = [self.escape(part) for part in parts]
         lines = [" · ".join(texts)]
-        for first in range(len(texts) - 1, 0, -1):
-            if not self._wraps or width(lines[0]) <= (self.layout.width or 0):
-                break
-            lines = [" · ".join(texts[:first]), " · ".join(texts[first:])]
+        room = self.layout.width or 0
+        if self._wraps and width(lines[0]) > room:
+            heads = [" · ".join(texts[:end]) for end in range(1, len(texts))]
+            end = max((i for i, head in enumerate(heads, 1) if width(head) <= room), default=1)
+            lines = [*_wrapped(heads[end - 1], room), *_wrapped(" · ".join(texts[end:]), room)]
         painted = [self._paint(lines[0], "bold"), *(self._paint(line, "dim") for line in lines[1:])]
         return self.heading.format("\n".join(painted))
 
@@ -242,6 +244,11 @@ class Dress:
         if not self.layout.colored or not color:
             return text
         return f"\x1b[{_CODES[color]}m{text}\x1b[0m"
+
+
+def _wrapped(line: str, room: int) -> list[str]:
+    """The line, torn at spaces where it is longer than ``room``."""
+    return textwrap.wrap(line, max(room, 20), break_long_words=False, break_on_hyphens=False)
 
 
 _CODES = {"bold": 1, "dim": 2, "yellow": 33, "red": 31}

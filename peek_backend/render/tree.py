@@ -31,13 +31,14 @@ _NAMED_OPS = 5
 
 
 class Branch:
-    """One line of the tree: its cells, and the lines below it."""
+    """One line of the tree: its cells, the node whose line of code it shows, and the lines below it."""
 
-    __slots__ = ("below", "kind", "module", "place", "title", "type", "what")
+    __slots__ = ("below", "kind", "module", "node", "title", "type", "what")
 
     def __init__(self, title: str, what: str, kind: str = "op"):
         self.title, self.what, self.kind = title, what, kind
-        self.type = self.place = ""
+        self.type = ""
+        self.node: int | None = None
         self.module: Module | None = None
         self.below: list[Branch] = []
 
@@ -107,7 +108,7 @@ class _Planter:
         else:
             branch = Branch(labels.plural(len(indices), "op"), self._ops_text(indices))
         branch.type = labels.value_text(node.value, TYPE_ONLY)
-        branch.place = self.view.cell(node.index, "source")
+        branch.node = node.index
         return branch
 
     def _group(self, run: Sequence[Module]) -> Branch:
@@ -119,7 +120,7 @@ class _Planter:
         branch = Branch(group_name(run), f"{name} · {ops}" if name else ops, "group")
         branch.module = first
         branch.type = labels.value_text(self.nodes[last_op(self.view, run[-1])].value, TYPE_ONLY)
-        branch.place = self.view.cell(inside[0], "source") if inside else ""
+        branch.node = inside[0] if inside else None
         return branch
 
     def _ops_text(self, indices: Sequence[int]) -> str:
@@ -146,7 +147,7 @@ def _aligned(view: GraphView, rows: Sequence[tuple[str, Branch]], layout: Layout
     cells = [[lead + visible(b.title), visible(b.what), visible(b.type)] for lead, b in rows]
     if layout.links or layout.width is None or layout.width >= 110:
         for row, (_, branch) in zip(cells, rows, strict=True):
-            row.append(visible(branch.place))
+            row.append("" if branch.node is None else visible(view.cell(branch.node, "source")))
     widths = _widths(cells, layout.width)
     lines = []
     for row, (lead, branch) in zip(cells, rows, strict=True):
@@ -160,7 +161,7 @@ def _aligned(view: GraphView, rows: Sequence[tuple[str, Branch]], layout: Layout
     return lines
 
 
-_FLOORS = (24, 24, 16, 0)
+_FLOORS = (24, 24, 24, 0)
 """What each column keeps before any other is cut further: title, class or call, type, place."""
 
 
@@ -180,8 +181,7 @@ def _painted(cells: list[str], lead: str, branch: Branch) -> list[str]:
 
 def _link(view: GraphView, branch: Branch, text: str) -> str:
     """The place as a link that a terminal opens."""
-    index = branch.module and last_op(view, branch.module)
-    source = view.graph.nodes[index].source if index else None
+    source = None if branch.node is None else view.graph.nodes[branch.node].source
     if source is None or not source.file:
         return text
     path = PurePath(source.file).as_posix()
