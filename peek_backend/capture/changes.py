@@ -17,7 +17,7 @@ _SIZE = re.compile(r"^(?P<tensor>.+)\.shape\[(?P<dim>\d+)\]$")
 
 def what_changed(before: GraphRecord, after: GraphRecord) -> tuple[str, ...]:
     """What the newer graph of a code object has that the older had not: sizes, inputs, ops, constants; the first few."""
-    found = [*_inputs(before, after), *_ops(before, after)]
+    found = list(dict.fromkeys([*_inputs(before, after), *_ops(before, after)]))
     if len(found) <= MOST_CHANGES:
         return tuple(found)
     return (*found[:MOST_CHANGES], f"and {len(found) - MOST_CHANGES} more differences")
@@ -37,7 +37,9 @@ def _inputs(before: GraphRecord, after: GraphRecord) -> Iterator[str]:
 
 
 def _by_source(graph: GraphRecord) -> dict[str, NodeRecord]:
+    """The inputs by source; the sizes that torch adds for symbols are told as changes of a shape."""
     inputs = [n for n in graph.nodes if n.op == "placeholder" and n.source is not None and n.source.input]
+    inputs = [n for n in inputs if n.source.input_kind != "size"]  # type: ignore[union-attr]
     return {n.source.input: n for n in inputs}  # type: ignore[union-attr,misc]
 
 
@@ -134,8 +136,12 @@ def _advice(guard: FailedGuard) -> str:
 
 
 def _size_advice(tensor: str, dim: str, guard: FailedGuard) -> str:
-    if guard.got in ("0", "1") or guard.expected in ("0", "1"):
+    got = (guard.got or "").rpartition("= ")[2]
+    if got in ("0", "1") or guard.expected in ("0", "1"):
         return "sizes 0 and 1 are always compiled on their own: expect a variant for them, or pad to 2"
+    if not _is_int(guard.expected or ""):  # a dim that is dynamic already, and a condition on it
+        line = f" ({guard.user.code})" if guard.user is not None and guard.user.code else ""
+        return f"the code asks about {tensor}.shape[{dim}]{line}: each answer is a variant; drop the question or use torch.cond"
     return f"torch._dynamo.mark_dynamic({tensor}, {dim}) before the first call, or torch.compile(…, dynamic=True)"
 
 
@@ -165,6 +171,8 @@ def _value_advice(guard: FailedGuard) -> str:
     source, expected = guard.source, guard.expected
     if expected is None or not source:
         return ""
+    if source.startswith("___stack"):  # Dynamo's name of what the broken call returned
+        return "the value that the break hands on changes from call to call: mend the break, or keep the value a tensor"
     if "." in source and _is_int(expected):
         return (
             f"{source} is a constant of the graph: make it a tensor (a buffer), move what depends on it out of the "

@@ -117,14 +117,44 @@ def _observed(self: Any, gm: Any, example_inputs: Any, *args: Any, **kwargs: Any
     """Stands in for ``_call_user_compiler`` while somebody watches: looks first, since the backend may take ``gm`` over."""
     _WATCHED.output = self
     try:
-        for observer in tuple(_OBSERVERS):
-            observer(self, gm, example_inputs)
-        compiled = _REAL(self, gm, example_inputs, *args, **kwargs)
+        with _buckets_observed(self) as split:
+            if not split:
+                _tell_observers(self, gm, example_inputs)
+            compiled = _REAL(self, gm, example_inputs, *args, **kwargs)
         for counter in tuple(_COUNTERS):
             compiled = _counted(compiled, counter(compile_id() or ""))
         return compiled
     finally:
         _WATCHED.output = None
+
+
+def _tell_observers(output: Any, gm: Any, example_inputs: Any) -> None:
+    for observer in tuple(_OBSERVERS):
+        observer(output, gm, example_inputs)
+
+
+@contextlib.contextmanager
+def _buckets_observed(output: Any) -> Iterator[bool]:
+    """Whether DDPOptimizer stands between Dynamo and the backend; then the observers are told each graph that it hands on.
+
+    It cuts the graph into buckets and calls the backend for each. The optimizer is made anew for every frame, so what is set on
+    it here is seen by this compile alone.
+    """
+    optimizer = getattr(getattr(output, "compiler_fn", None), "__self__", None)
+    if type(optimizer).__name__ != "DDPOptimizer":
+        yield False
+        return
+    backend = optimizer.backend_compile_fn
+
+    def observed(gm: Any, example_inputs: Any, **kwargs: Any) -> Any:
+        _tell_observers(output, gm, example_inputs)
+        return backend(gm, example_inputs, **kwargs)
+
+    optimizer.backend_compile_fn = observed
+    try:
+        yield True
+    finally:
+        optimizer.backend_compile_fn = backend
 
 
 @contextlib.contextmanager

@@ -11,21 +11,26 @@ from ..model import GraphRecord, GuardInfo, StackFrame, SymbolInfo, TensorMeta
 from . import compat
 from .breaks import place
 from .sources import readable
+from .symbols import minus
 
 _CLASS = re.compile(r"type=<class '(.*?)'>")
 _NOTED = re.compile(r"_dynamo_\w+'")
 _AT_LEAST = re.compile(r"^(-?\d+) <= ([^<>=]+)$")
 _AT_MOST = re.compile(r"^(-?\d+) >= ([^<>=]+)$")
-_BETWEEN = re.compile(r"^(-?\d+) <= ([^<>=]+?) <= (-?\d+)$")
+_BETWEEN = re.compile(r"^(-?\d+) <= ([^<>=]+?) and \2 <= (-?\d+)$")
 _MOST_TEXT = 500
 
-# Kinds that Dynamo adds by the dozen for every module and every function of torch it traced through: one line for all.
-_COLLAPSED = {
+# Guards that Dynamo adds by the dozen for the modules and library functions it traced through: one line for each sort.
+_BY_KIND = {
     "EMPTY_NN_MODULE_HOOKS_DICT": "no hooks were added to the modules that were traced through",
     "NOT_PRESENT_IN_GENERIC_DICT": "no instance attribute hides a method that was traced",
-    "MODULE_MATCH": "the imported modules are the same",
-    "BUILTIN_MATCH": "the built-in functions are the same",
+    "MODULE_MATCH": "imported modules are the same",
+    "BUILTIN_MATCH": "built-in functions are the same",
 }
+_IMPORTED = "functions, classes and defaults of imported modules are the same"
+_TABLES = "the modules' own tables of parameters, buffers and children are plain dicts"
+_IS_IMPORTED = re.compile(r"^G\['(__import_|__builtins_dict_)")
+_IS_TABLE = re.compile(r"\._(modules|parameters|buffers)$")
 _AMBIENT = {
     "GRAD_MODE": "grad mode",
     "DETERMINISTIC_ALGORITHMS": "deterministic algorithms",
@@ -50,17 +55,30 @@ def read_guards(
     tensors = _tensors(graph)
     symbols = graph.symbols if graph is not None else ()
     found: list[GuardInfo] = []
-    repeated: Counter[str] = Counter()
-    for guard in sorted(guards, key=lambda g: (g.name, str(g.code_list))):
+    repeated: Counter[tuple[str, str]] = Counter()
+    for guard in sorted(guards, key=lambda g: (compat.guard_name(g), str(g.code_list))):
         kind = compat.guard_type(guard)
         if kind == "SHAPE_ENV":
             found.extend(_shape_guards(guard, symbols))
-        elif kind in _COLLAPSED:
-            repeated[kind] += 1
+        elif words := _sort(kind, compat.guard_name(guard)):
+            repeated[kind, words] += 1
         else:
             found.append(_guard(guard, kind, tensors))
-    found.extend(GuardInfo(kind, f"{_COLLAPSED[kind]} ({n})", ambient=True) for kind, n in repeated.items())
+    sums: Counter[str] = Counter()
+    for (_, words), count in repeated.items():
+        sums[words] += count
+    kinds = {words: kind for kind, words in repeated}
+    found.extend(GuardInfo(kinds[words], f"{words} ({count})", ambient=True) for words, count in sums.items())
     return tuple(sorted(dict.fromkeys(found), key=lambda g: (g.type != "SHAPE_ENV", g.ambient)))
+
+
+def _sort(kind: str, name: str) -> str | None:
+    """The words for a guard that is one of many alike, None for one that says something of its own."""
+    if kind in _BY_KIND:
+        return _BY_KIND[kind]
+    if _IS_IMPORTED.match(name):
+        return _IMPORTED
+    return _TABLES if kind == "TYPE_MATCH" and _IS_TABLE.search(name) else None
 
 
 def _guard(guard: Any, kind: str, tensors: Mapping[str, str]) -> GuardInfo:
@@ -100,7 +118,7 @@ def _shape_guards(guard: Any, symbols: Sequence[SymbolInfo]) -> list[GuardInfo]:
 
 def bound(text: str) -> str:
     """``2 <= x.shape[0]`` the way a person says it: ``x.shape[0] >= 2``."""
-    text = text.replace("((-1)*", "(-")
+    text = minus(text)
     if found := _BETWEEN.match(text):
         return f"{found[1]} <= {found[2]} <= {found[3]}"
     if found := _AT_LEAST.match(text):

@@ -15,7 +15,11 @@ Which hook says what:
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
+import re
 import sys
+import sysconfig
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +42,7 @@ from . import compat, metrics
 from .breaks import DDP_SPLIT, place, read_break, skipped_break
 from .changes import advice, what_changed
 from .guards import read_guards
+from .nothing import declined_frame
 from .recompiles import attempts, read_failed
 from .sources import code_name, receiver_of
 from .symbols import read_symbols, relations
@@ -120,7 +125,7 @@ class Ledger:
         self.frames: list[Frame] = []
         self.breaks: list[BreakInfo] = []
         self.recompiles: list[RecompileInfo] = []
-        self.torch_declined: list[str] = []
+        self.declined_elsewhere: list[str] = []
         self._emit, self._patch = emit, patch
         self._lock = threading.RLock()
         self._compiles: dict[str, Compile] = {}
@@ -237,9 +242,7 @@ class Ledger:
             getattr(code, "co_firstlineno", 0),
         )
         if parent is not None:
-            parent.resumes += 1
-            frame.root, frame.resume = parent.index, parent.resumes
-            frame.name = f"{parent.name} ▸ resume#{frame.resume}"
+            self._continue(parent, frame)
         frame.earlier = variants
         if code is not None:
             frame.code = weakref.ref(code)
@@ -324,30 +327,28 @@ class Ledger:
         """What is known of the compile's graphs only now: guards, last ranges, what ended them, whether they can run."""
         if not compile.graphs:
             return
-        last = compile.graphs[-1]
-        if compile.error is None:
+        last = self.graphs[compile.graphs[-1]].attempt
+        kept = [i for i in compile.graphs if self.graphs[i].attempt == last]
+        for index in compile.graphs:
+            if never := compile.error or ("" if index in kept else "Dynamo started this compile over"):
+                self._set_graph(index, never_ran=never)
+        if compile.error is None and compile.breaks:
             compile.breaks = [
                 msgspec.structs.replace(b, compile_id=compile.compile_id) for b in compile.breaks
             ]
-        ended_by = compile.breaks[-1] if compile.breaks and compile.error is None else None
-        looking = self._looking.get(compile.compile_id)
-        for index in compile.graphs:
-            never = compile.error
-            if never is None and index != last and self.graphs[index].attempt != self.graphs[last].attempt:
-                never = "Dynamo started this compile over"
-            self._set_graph(index, never_ran=never)
-        fields: dict[str, Any] = {"ended_by": ended_by} if ended_by is not None else {}
+            self._set_graph(kept[-1], ended_by=compile.breaks[-1])
         if compile.buckets:
-            fields["notes"] = (
-                *self.graphs[last].notes,
-                f"split by DDPOptimizer into {compile.buckets} buckets: the backend is called once for each",
-            )
-        if looking is not None:
-            fields |= self._shapes(self.graphs[last], looking)
-        self._set_graph(last, **fields)
-        if looking is not None and looking.guards:
-            graph = self.graphs[last]
-            self._set_graph(last, guards=read_guards(looking.guards, graph, _files(graph)))
+            self._name_buckets(kept)
+        if (looking := self._looking.get(compile.compile_id)) is not None:
+            for index in kept:
+                self._set_graph(index, **self._shapes(self.graphs[index], looking))
+            graph = self.graphs[kept[-1]]
+            self._set_graph(kept[-1], guards=read_guards(looking.guards, graph, _files(graph)))
+
+    def _name_buckets(self, indices: Sequence[int]) -> None:
+        for place_, index in enumerate(indices, 1):
+            note = f"bucket {place_} of {len(indices)}: DDPOptimizer split the graph, and the backend is called for each"
+            self._set_graph(index, notes=(*self.graphs[index].notes, note))
 
     def _shapes(self, graph: GraphRecord, looking: _Looking) -> dict[str, Any]:
         env = looking.shape_env
@@ -429,21 +430,36 @@ class Ledger:
         return None
 
     def _read_skips(self) -> None:
-        """Frames that Dynamo declined before it traced them; torch's own are told only where nothing was captured."""
-        inside = compat.torch_folder()
+        """Frames that Dynamo declined before it traced them: the program's own are frames, the libraries' are kept as text."""
         for text in self._take_skips():
-            name, _, rest = text.partition(" (")
-            where, _, why = rest.partition("): ")
-            file, _, line = where.rpartition(":")
-            if file.startswith(inside) or "torch/_dynamo" in file:
-                self.torch_declined.append(text)
+            name, file, line, why = declined_frame(text)
+            if not _is_program(file):
+                self.declined_elsewhere.append(text)
                 continue
-            number = int(line) if line.isdecimal() else 0
-            if any((f.file, f.line) == (file, number) for f in self.frames):
+            if any((f.file, f.line) == (file, line) and not f.root for f in self.frames):
                 continue
-            frame = self._new_frame(name, file, number)
+            frame = self._new_frame(name, file, line)
+            self._resumes(frame, name)
             frame.declined = why
             self._emit(self._frame_record(frame))
+
+    def _resumes(self, frame: Frame, name: str) -> None:
+        """Links a resume function, known by its name only, to the frame of its file that it continues."""
+        found = _RESUME.search(name)
+        if found is None:
+            return
+        own = [
+            f
+            for f in self.frames
+            if f.file == frame.file and f.root is None and f.name.split(".")[-1] == found[1]
+        ]
+        if own:
+            self._continue(own[-1], frame)
+
+    def _continue(self, parent: Frame, frame: Frame) -> None:
+        parent.resumes += 1
+        frame.root, frame.resume = parent.index, parent.resumes
+        frame.name = f"{parent.name} ▸ resume#{frame.resume}"
 
     # ---- records ---------------------------------------------------------------------------------------------------
 
@@ -488,6 +504,21 @@ def _outcome(frame: Frame) -> tuple[str, str]:
     if any(c.graphs for c in frame.compiles) or not ended:
         return "compiled", ""
     return "empty", "no tensor op to compile"
+
+
+_RESUME = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
+
+
+@functools.cache
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    folders = {os.path.join(paths[k], "") for k in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return (*folders, compat.torch_folder())
+
+
+def _is_program(file: str) -> bool:
+    """Whether a file is the user's: not torch, not an installed package, not Python's own library, not made by ``exec``."""
+    return not file.startswith(("<", *_library_folders()))
 
 
 def _fields(record: FrameRecord) -> dict[str, Any]:

@@ -21,18 +21,6 @@ _OUTCOMES = {
     "broken": "broke before any op, and none came after",
     "limit": "not compiled again: the recompile limit was reached before",
 }
-# Wrappers that stand around every compiled call; that Dynamo declines them says nothing.
-_WRAPPERS = (
-    "_wrapped_call_impl",
-    "_call_impl",
-    "compile_wrapper",
-    "inner",
-    "disable",
-    "_fn",
-    "__call__",
-    "__init__",
-)
-_INNERMOST = ("innermost_fn", "nothing", "innermost_backend")
 
 
 def why_nothing(
@@ -41,13 +29,12 @@ def why_nothing(
     declined: Sequence[str],
     stance: str,
 ) -> tuple[str, ...]:
-    """Sentences that begin with "nothing was captured". ``declined`` are torch's own frames that Dynamo would not trace."""
-    reasons = []
-    if stance in _STANCES:
-        reasons.append(_STANCES[stance])
-    reasons += [_frame(f) for f in frames[:MOST_NAMED] if f.outcome in _OUTCOMES]
-    if not reasons:
-        reasons += [_declined(text) for text in _telling(declined)]
+    """Sentences that begin with "nothing was captured". ``declined`` are frames of libraries that Dynamo would not trace."""
+    traced = [f for f in frames if f.outcome in _OUTCOMES and f.compile_ids]
+    others = [f for f in frames if f.outcome in _OUTCOMES and not f.compile_ids]
+    reasons = [_STANCES[stance]] if stance in _STANCES else []
+    reasons += [_frame(f) for f in [*traced, *others][:MOST_NAMED]]
+    reasons += [_declined(text) for text in _telling(declined)]
     if not reasons and earlier:
         names = ", ".join(f"{e.name} ({_place(e.file, e.line)})" for e in earlier[:MOST_NAMED])
         reasons.append(
@@ -60,27 +47,27 @@ def why_nothing(
 
 
 def _frame(frame: FrameRecord) -> str:
-    where = f"{frame.name} ({_place(frame.file, frame.line)})"
-    return (
-        f"{where} {_OUTCOMES[frame.outcome]}: {frame.reason}"
-        if frame.reason
-        else f"{where} {_OUTCOMES[frame.outcome]}"
-    )
+    where = f"{frame.name} ({_place(frame.file, frame.line)}) {_OUTCOMES[frame.outcome]}"
+    return f"{where}: {frame.reason}" if frame.reason else where
 
 
 def _telling(declined: Sequence[str]) -> list[str]:
-    """Those of torch's declined frames that hold the user's computation: a container's forward, not a wrapper around it."""
-    kept = [
-        t for t in declined if t.partition(" (")[0] not in (*_WRAPPERS, *_INNERMOST) and "/_dynamo/" not in t
-    ]
-    return [t for t in kept if "/nn/" in t or "/distributed/" in t][:MOST_NAMED]
+    """Those of the declined frames that hold the user's computation: a container's forward, not a wrapper around it."""
+    kept = [t for t in declined if declined_frame(t)[0] == "forward"]
+    return kept[:MOST_NAMED]
 
 
 def _declined(text: str) -> str:
+    name, file, line, why = declined_frame(text)
+    return f"{name} ({_place(file, line)}) left in eager: {why}"
+
+
+def declined_frame(text: str) -> tuple[str, str, int, str]:
+    """Dynamo's ``name (file:line): why`` taken apart."""
     name, _, rest = text.partition(" (")
     where, _, why = rest.partition("): ")
     file, _, line = where.rpartition(":")
-    return f"{name} ({_place(file, int(line) if line.isdecimal() else 0)}) left in eager: {why}"
+    return name, file, int(line) if line.isdecimal() else 0, why
 
 
 def _place(file: str, line: int) -> str:

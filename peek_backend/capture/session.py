@@ -166,4 +166,4 @@ class Session:
         if self._graphs:
             return ()
         stance = next((s for s in (compat.stance(), self._stance) if s != "default"), "default")
-        return why_nothing(frames, self._earlier, self._ledger.torch_declined, stance)
+        return why_nothing(frames, self._earlier, self._ledger.declined_elsewhere, stance)

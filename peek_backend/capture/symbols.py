@@ -124,6 +124,9 @@ class _FactReader:
         found = getattr(self.env, "var_to_range_sloc", {}).get(symbol)
         lower, upper = _bounds(self.env.var_to_range.get(symbol))
         facts = []
+        if lower == 2 and not _is_unbacked(symbol) and self.env.var_to_sources.get(symbol):
+            facts.append(Fact("zero_one", f"{symbol} >= 2: sizes 0 and 1 are compiled on their own"))
+            lower = None
         for text, value, side in (
             (f"{symbol} >= {lower}", lower, "lower"),
             (f"{symbol} <= {upper}", upper, "upper"),
@@ -187,7 +190,12 @@ def arithmetic(expr: Any) -> str:
 
 def _unbracketed(text: str) -> str:
     """``(s0 % 8) == 0`` without the brackets around a simple side."""
-    return re.sub(r"^\(([^()]*)\)( (?:==|!=|<=|>=|<|>) )", r"\1\2", text)
+    return re.sub(r"^\(([^()]*)\)( (?:==|!=|<=|>=|<|>) )", r"\1\2", minus(text))
+
+
+def minus(text: str) -> str:
+    """``10 + ((-1)*s27)``, as torch prints a difference, the way a person writes it: ``10 - s27``."""
+    return re.sub(r"\+ \(\(-1\)\*([^()*]+)\)", r"- \1", text)
 
 
 def user_line(text: str | None, files: Sequence[str] = ()) -> StackFrame | None:
