@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -63,9 +64,23 @@ def _looking_only(shape_env: Any) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch._C.DisableTorchFunction())
         stack.enter_context(_disable_current_modes())
+        stack.enter_context(_collector_paused())
         if shape_env is not None:
             stack.enter_context(shape_env.suppress_guards())
         yield
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No garbage collection while many records are made: it would walk all that the tracer holds, again and again."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _fake_mode_of(gm: fx.GraphModule) -> Any:

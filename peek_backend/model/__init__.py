@@ -8,7 +8,8 @@ Comes in: nothing. Goes out: msgspec Structs that every other package reads. Imp
 * ``capture``  the root of a file
 
 Records are values: built once, never changed (``msgspec.structs.replace`` makes a new one). A field
-with a default is left out of the JSON when it has it, so that adding one keeps old files readable.
+with a default is left out of the JSON when it has it, so that adding one keeps old files readable. They cannot form
+cycles, so Python's collector is told not to look at them (``gc=False``): a capture of 100,000 nodes costs it nothing.
 """
 
 from .capture import SCHEMA_VERSION, CaptureRecord, Environment

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 
-class StackFrame(Struct, frozen=True, omit_defaults=True):
+class StackFrame(Struct, frozen=True, gc=False, omit_defaults=True):
     """One line of a Python stack: where, in which function, and the text of the line."""
 
     file: str
@@ -16,7 +16,7 @@ class StackFrame(Struct, frozen=True, omit_defaults=True):
     code: str = ""
 
 
-class Problem(Struct, frozen=True, omit_defaults=True):
+class Problem(Struct, frozen=True, gc=False, omit_defaults=True):
     """Something that peek could not read; the program ran on. ``where`` is a compile id, node or option."""
 
     where: str
@@ -25,7 +25,7 @@ class Problem(Struct, frozen=True, omit_defaults=True):
     fix: str = ""
 
 
-class GuardInfo(Struct, frozen=True, omit_defaults=True):
+class GuardInfo(Struct, frozen=True, gc=False, omit_defaults=True):
     """One guard: ``source`` as a person writes it, ``text`` the condition, ``type`` torch's name of the kind.
 
     ``ambient`` marks state of the process rather than of an argument (grad mode, default device).
@@ -38,7 +38,7 @@ class GuardInfo(Struct, frozen=True, omit_defaults=True):
     ambient: bool = False
 
 
-class FailedGuard(Struct, frozen=True, omit_defaults=True):
+class FailedGuard(Struct, frozen=True, gc=False, omit_defaults=True):
     """A guard that did not hold, in words, with what it expected and what it got where that is known."""
 
     text: str
@@ -50,7 +50,7 @@ class FailedGuard(Struct, frozen=True, omit_defaults=True):
     variant: str | None = None
 
 
-class BreakInfo(Struct, frozen=True, omit_defaults=True):
+class BreakInfo(Struct, frozen=True, gc=False, omit_defaults=True):
     """One break event, whether it split a frame or made Dynamo skip it.
 
     ``intent`` says who asked for it: ``user`` (``torch.compiler.disable``, ``graph_break()``), ``skiplist`` (torch's own
@@ -71,7 +71,7 @@ class BreakInfo(Struct, frozen=True, omit_defaults=True):
     split: bool = True
 
 
-class RecompileInfo(Struct, frozen=True, omit_defaults=True):
+class RecompileInfo(Struct, frozen=True, gc=False, omit_defaults=True):
     """Why a code object was compiled again. ``variant`` counts from 1, so a recompile's is 2 or more.
 
     ``refused`` marks the attempt that the recompile limit turned down: no compile, the frame runs in eager since.
@@ -87,14 +87,14 @@ class RecompileInfo(Struct, frozen=True, omit_defaults=True):
     resume: bool = False
 
 
-class Phase(Struct, frozen=True, omit_defaults=True):
+class Phase(Struct, frozen=True, gc=False, omit_defaults=True):
     """Seconds that one compile spent in one phase (``dynamo``, ``aot``, ``inductor``, ``codegen``, ``total``)."""
 
     name: str
     seconds: float
 
 
-class FrameRecord(Struct, frozen=True, omit_defaults=True):
+class FrameRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     """A code object that Dynamo looked at.
 
     ``outcome``: ``compiled``, ``broken`` (went on in resume frames), ``skipped`` (left in eager by a break or by torch's
@@ -115,7 +115,7 @@ class FrameRecord(Struct, frozen=True, omit_defaults=True):
     calls: dict[str, int] = {}
 
 
-class EarlierFrame(Struct, frozen=True, omit_defaults=True):
+class EarlierFrame(Struct, frozen=True, gc=False, omit_defaults=True):
     """A function that was compiled before the capture began. Its graphs and breaks are gone; its guards can still be read.
 
     ``variants`` maps the compile id of each to its guards, as a person writes them; the first of many.

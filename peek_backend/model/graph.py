@@ -11,7 +11,7 @@ from .events import BreakInfo, GuardInfo, Problem, StackFrame
 from .values import ValueInfo
 
 
-class Leaf(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Leaf(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """An argument for which JSON has no type; exactly one field is set, and its name is its type.
 
     ``{"node": 3}`` is the value of node 3 of the same graph. ``slice`` is (start, stop, step), ``dict`` a tuple of
@@ -46,7 +46,7 @@ Arg = Union[None, bool, int, _Float, str, Leaf, tuple[_Arg2, ...]]
 MAX_NESTING = 3
 
 
-class Source(Struct, frozen=True, omit_defaults=True):
+class Source(Struct, frozen=True, gc=False, omit_defaults=True):
     """Where a node comes from.
 
     ``file``, ``line``, ``function``, ``code``: the innermost user or library line, None for inputs. ``caller`` indexes the graph's
@@ -68,7 +68,7 @@ class Source(Struct, frozen=True, omit_defaults=True):
     origin: str | None = None
 
 
-class NodeRecord(Struct, frozen=True, omit_defaults=True):
+class NodeRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     """One FX node. ``index`` is its identity within its graph (its position), ``name`` a label.
 
     ``op`` is one of torch.fx's six opcodes. ``target`` is a qualified name (``torch.nn.functional.linear``), a method's
@@ -89,7 +89,7 @@ class NodeRecord(Struct, frozen=True, omit_defaults=True):
     origins: tuple[tuple[str, int], ...] = ()
 
 
-class Fact(Struct, frozen=True, omit_defaults=True):
+class Fact(Struct, frozen=True, gc=False, omit_defaults=True):
     """One thing that became known of a symbol, and the user's line that caused it."""
 
     kind: str
@@ -97,7 +97,7 @@ class Fact(Struct, frozen=True, omit_defaults=True):
     user: StackFrame | None = None
 
 
-class SymbolInfo(Struct, frozen=True, omit_defaults=True):
+class SymbolInfo(Struct, frozen=True, gc=False, omit_defaults=True):
     """A symbol of the graph. ``lower`` and ``upper`` bound its value, both included; None is unbounded.
 
     ``sources`` are all inputs that carry it (``x.shape[0]``): equal sizes share one symbol. ``replaced_by`` is the
@@ -115,7 +115,7 @@ class SymbolInfo(Struct, frozen=True, omit_defaults=True):
     facts: tuple[Fact, ...] = ()
 
 
-class GraphRecord(Struct, frozen=True, omit_defaults=True):
+class GraphRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     """One graph as a stage saw it.
 
     ``stage``: ``dynamo``, ``joint``, ``forward``, ``backward``, ``inference``, ``post_grad``, ``kernels``, or ``fx`` for a graph that did not

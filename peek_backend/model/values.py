@@ -11,7 +11,7 @@ Dim = Union[int, str]
 """A size, stride or offset in elements: an int, or a symbolic expression in torch's words (``"s0*2"``)."""
 
 
-class TensorMeta(Struct, frozen=True, tag_field="kind", tag="tensor", omit_defaults=True):
+class TensorMeta(Struct, frozen=True, gc=False, tag_field="kind", tag="tensor", omit_defaults=True):
     """A tensor without data. ``shape``, ``stride`` and ``storage_offset`` count elements.
 
     ``stride`` is None for layouts that have none (sparse). ``subclass`` names a type other than
@@ -36,45 +36,45 @@ class TensorMeta(Struct, frozen=True, tag_field="kind", tag="tensor", omit_defau
     storage: int | None = None
 
 
-class SymInt(Struct, frozen=True, tag_field="kind", tag="symint", omit_defaults=True):
+class SymInt(Struct, frozen=True, gc=False, tag_field="kind", tag="symint", omit_defaults=True):
     """A symbolic int; ``hint`` is the value seen while tracing, None when unbacked."""
 
     expr: str
     hint: int | None = None
 
 
-class SymFloat(Struct, frozen=True, tag_field="kind", tag="symfloat", omit_defaults=True):
+class SymFloat(Struct, frozen=True, gc=False, tag_field="kind", tag="symfloat", omit_defaults=True):
     """A symbolic float; ``hint`` as for SymInt."""
 
     expr: str
     hint: float | None = None
 
 
-class SymBool(Struct, frozen=True, tag_field="kind", tag="symbool", omit_defaults=True):
+class SymBool(Struct, frozen=True, gc=False, tag_field="kind", tag="symbool", omit_defaults=True):
     """A symbolic bool; ``hint`` as for SymInt."""
 
     expr: str
     hint: bool | None = None
 
 
-class ScalarInfo(Struct, frozen=True, tag_field="kind", tag="scalar", omit_defaults=True):
+class ScalarInfo(Struct, frozen=True, gc=False, tag_field="kind", tag="scalar", omit_defaults=True):
     """A Python value. ``type`` is its type's name; floats that JSON lacks are text (``"nan"``, ``"inf"``)."""
 
     type: str
     value: int | float | bool | str | None = None
 
 
-class NoneInfo(Struct, frozen=True, tag_field="kind", tag="none"):
+class NoneInfo(Struct, frozen=True, gc=False, tag_field="kind", tag="none"):
     """The node computes None."""
 
 
-class SizeInfo(Struct, frozen=True, tag_field="kind", tag="size"):
+class SizeInfo(Struct, frozen=True, gc=False, tag_field="kind", tag="size"):
     """A ``torch.Size``."""
 
     shape: tuple[Dim, ...]
 
 
-class TupleInfo(Struct, frozen=True, tag_field="kind", tag="tuple", omit_defaults=True):
+class TupleInfo(Struct, frozen=True, gc=False, tag_field="kind", tag="tuple", omit_defaults=True):
     """A tuple, list, named tuple or dict: ``type`` is its name, ``fields`` the names of its items if it has any."""
 
     items: tuple["ValueInfo", ...]
@@ -82,16 +82,14 @@ class TupleInfo(Struct, frozen=True, tag_field="kind", tag="tuple", omit_default
     fields: tuple[str, ...] = ()
 
 
-class Opaque(Struct, frozen=True, tag_field="kind", tag="opaque", omit_defaults=True):
+class Opaque(Struct, frozen=True, gc=False, tag_field="kind", tag="opaque", omit_defaults=True):
     """Anything else (a script object, a DeviceMesh): its type's name and a short text."""
 
     type_name: str
     text: str = ""
 
 
-ValueInfo = Union[
-    TensorMeta, SymInt, SymFloat, SymBool, ScalarInfo, NoneInfo, SizeInfo, TupleInfo, Opaque
-]
+ValueInfo = Union[TensorMeta, SymInt, SymFloat, SymBool, ScalarInfo, NoneInfo, SizeInfo, TupleInfo, Opaque]
 
 
 def iter_tensors(value: ValueInfo | None) -> Iterator[TensorMeta]:
