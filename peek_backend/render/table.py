@@ -152,7 +152,7 @@ class _Grid:
             return f"\x1b[1m{cell}{_END}"
         if self._is_input(row):
             return f"\x1b[2m{cell}{_END}"
-        return f"\x1b[36m{cell}{_END}" if name == "target" else cell
+        return f"\x1b[36m{cell}{_END}" if name in ("target", "type") else cell
 
 
 _END = "\x1b[0m"

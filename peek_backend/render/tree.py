@@ -86,7 +86,7 @@ class _Planter:
         if not root and not any(isinstance(item, Module) for item in module.items):
             return []
         kept = [i for i in module.items if isinstance(i, Module) or not is_inline(self.nodes[i])]
-        lone = root and sum(isinstance(i, int) for i in kept) <= _LONE_OPS
+        lone = root and len(kept) <= _LONE_OPS and all(isinstance(i, int) for i in kept)
         branches: list[Branch] = []
         for plain, items in groupby(equal_runs(kept, self.keys), key=lambda item: isinstance(item, int)):
             if plain:

@@ -54,6 +54,23 @@ def test_a_small_function_shows_every_op():
     ]
 
 
+def test_ops_beside_modules_share_a_line():
+    """Where there are modules, neighbouring ops outside them are one line that counts and names them."""
+    g = GraphBuilder()
+    x = g.call("torch.sin", g.input("x", tensor(2)), module="a")
+    for target in ("torch.cos", "torch.cos", "_operator.neg"):
+        x = g.call(target, x, value=tensor(2))
+    assert tree(g.graph(), width=80).splitlines()[-1].split() == [
+        "└─",
+        "3",
+        "ops",
+        "cos",
+        "×2,",
+        "neg",
+        "f32[2]",
+    ]
+
+
 @pytest.mark.parametrize("columns", [50, 80, 120])
 def test_lines_fit_the_terminal(columns):
     """No line is wider than the terminal."""
