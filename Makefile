@@ -12,13 +12,13 @@ READY   := $(VENV)/.ready
 PYTEST   = -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadscope $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-torch check format bench readme clean
+.PHONY: help demo test test-all test-torch check format bench readme pictures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1|/' | column -t -s '|' 2>/dev/null \
 	  || grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST)
 
-demo: $(READY)  ## a real transformer: its table, and SVG, PNG and JSON in peek-out/
+demo: $(READY)  ## a real transformer: its table, and SVG, PNG, JSON and a page in peek-out/
 	@$(BIN)/python samples/demo.py
 
 test: $(READY)  ## all tests but the broad corpora
@@ -42,8 +42,11 @@ format: $(READY)  ## format the code and mend what ruff can
 bench: $(READY)  ## measure speed and memory beside other tools; BENCH="capture page" picks some
 	$(BIN)/python -m tests.benchmarks.run $(BENCH)
 
-readme: $(READY)  ## run again what README.md and the gallery show
+readme: $(READY)  ## run again what README.md and the gallery show, and write their outputs
 	$(BIN)/python -m tests.samples.regenerate
+
+pictures: $(READY)  ## draw the pictures of README.md again (needs chromium)
+	$(BIN)/python -m tests.samples.pictures
 
 clean:  ## remove what these targets made
 	rm -rf .venv .venv-torch-* .pytest_cache .ruff_cache .hypothesis build ./*.egg-info peek-out

@@ -13,13 +13,16 @@ def f(x):
 
 x = torch.randn(8)
 
-# peek shows each graph as it is compiled. The second is what follows the break: Dynamo makes a function of its own of it, whose
-# argument is what the first part had computed.
+# peek shows each graph as it is compiled. The second is what follows the break: Dynamo makes a function of its own of it
+# (f ▸ resume), whose argument is what the first part had computed.
 torch.compile(f, backend="peek", options={"columns": "name,target,args,shape"})(x)
 
 # In a test, ask for the count. inspect() compiles the function once, apart from the program, and leaves no trace.
 record = peek_backend.inspect(f, x)
-print(f"\n{record.stats.graphs} graphs with {record.stats.ops} operations")
+print(f"\n{record.stats.graphs} graphs with {record.stats.ops} operations, {record.stats.breaks} break:")
+for event in record.breaks:
+    print(f"  {event.reason}, line {event.stack[-1].line}: {event.stack[-1].code}")
+    print(f"  {event.explanation}")
 
 # fullgraph=True asks torch to fail where it would have split; its message names the line and the way out.
 try:

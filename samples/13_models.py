@@ -1,6 +1,7 @@
 """Six architectures from transformers, built from their configurations with random weights: nothing is downloaded.
 
-Each is captured whole with a dynamic batch, summed up in a line, and saved to peek-out/ as SVG and JSON.
+Each is captured with dynamic shapes, summed up in a line, and saved to peek-out/ as SVG and JSON. One graph is a whole model;
+Mixtral takes several, as its router picks the rows of each expert by their data.
 Run it with names to pick some: python samples/13_models.py llama vit
 """
 
@@ -61,7 +62,9 @@ for name in sys.argv[1:] or MODELS:
     with torch.no_grad():
         record = peek_backend.inspect(model.eval(), dynamic=True, **inputs)
     stats = record.stats
-    print(f"{name:8} {stats.graphs} graphs  {stats.ops:4} operations  {stats.parameters:3} parameters")
+    print(
+        f"{name:8} {stats.graphs} graph{'s' * (stats.graphs > 1):1}  {stats.ops:4} operations  {stats.parameters:3} parameters"
+    )
     for suffix in ("svg", "json"):
         record.save(OUT / f"{name}.{suffix}")
 

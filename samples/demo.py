@@ -1,6 +1,7 @@
 """make demo: a transformer from its configuration, random weights, compiled with ``backend="peek"``.
 
-Nothing is downloaded. The table below is what peek prints; it also writes the graph as SVG, PNG and JSON to peek-out/.
+Nothing is downloaded. The table below is what peek prints; it also writes the graph as SVG,
+PNG, JSON and an HTML page to peek-out/.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ def main() -> None:
 
     record = session.record
     written = []
-    for name in ("llama.svg", "llama.png", "llama.json"):
+    for name in ("llama.svg", "llama.png", "llama.json", "llama.html"):
         written += record.save(OUT / name).paths
     print(f"\n{record.stats.graphs} graph of {record.stats.nodes} nodes, {record.stats.breaks} graph breaks")
     print(f"the compiled model computes what the model computes: {torch.equal(eager, compiled)}")
     print("\nwrote")
     for path in written:
         print(f"  {path.resolve()}  ({path.stat().st_size:,} bytes)")
-    print(f"\nlook at the picture, or: peek show {OUT}/llama.json")
+    print(f"\nopen the page or the picture, or: peek show {OUT}/llama.json --format tree")
 
 
 if __name__ == "__main__":

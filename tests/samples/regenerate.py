@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import gallery
+from . import gallery, readme
 
 
 def main(names: list[str]) -> None:
@@ -22,6 +22,8 @@ def main(names: list[str]) -> None:
             if gallery.normalise(before) != gallery.normalise(text):
                 file.write_text(text)
                 print(f"wrote {file.relative_to(gallery.ROOT)}")
+    if readme.write():
+        print("wrote README.md")
 
 
 if __name__ == "__main__":
