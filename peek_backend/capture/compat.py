@@ -63,6 +63,12 @@ def root_code(output: Any) -> Any:
     return getattr(root, "f_code", None)
 
 
+def written_code(code: types.CodeType) -> types.CodeType:
+    """The user's code object that a resume function continues; ``code`` itself for any other."""
+    known = resume_execution.ContinueExecutionCache.generated_code_metadata.get(code)
+    return getattr(known, "code", code)
+
+
 def root_locals(output: Any) -> dict[str, Any]:
     """The local variables with which the frame being compiled was entered."""
     return getattr(getattr(output, "root_tx", None), "f_locals", None) or {}

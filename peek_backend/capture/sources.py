@@ -12,6 +12,7 @@ from typing import Any
 from torch import fx
 
 from ..model import Source, StackFrame
+from . import compat
 
 _FRAME = re.compile(r'^  File "(.*)", line (\d+), in (.*)$')
 _CARETS = re.compile(r"^\s*[~^]+\s*$")
@@ -189,6 +190,7 @@ def receiver_of(code: Any) -> str | None:
     """
     if code is None:
         return None
+    code = compat.written_code(code)
     if _is_dynamo_wrapper(code):
         return "fn"
     first = code.co_varnames[0] if code.co_argcount else None

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from peek_backend.capture.sources import input_kind, parse_stack, readable
-from tests.capture.helpers import by_target, graph_of, node
+from tests.capture.helpers import by_target, capture, graph_of, node
 
 
 @pytest.mark.parametrize(
@@ -155,3 +155,26 @@ def test_float_argument():
         graph = graph_of(fn, torch.ones(2), 2.5, dynamic=True)
     assert "scale" in {n.source.input for n in graph.nodes if n.op == "placeholder"}
     assert node(graph, "output").source is None
+
+
+def test_receiver_of_a_resumed_frame():
+    """After a break the module's parameters go by the same paths, whatever the method calls its own object."""
+
+    class Net(torch.nn.Module):
+        def __init__(this):
+            super().__init__()
+            this.a, this.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+        def forward(this, x):
+            x = this.a(x)
+            torch._dynamo.graph_break()
+            return this.b(x)
+
+    graphs = capture(Net(), torch.randn(2, 4)).graphs
+    paths = [
+        n.source.input
+        for g in graphs
+        for n in g.nodes
+        if n.op == "placeholder" and n.source.input_kind == "parameter"
+    ]
+    assert paths == ["a.weight", "a.bias", "b.weight", "b.bias"]
