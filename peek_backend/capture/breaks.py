@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from ..model import BreakInfo, StackFrame
 from . import compat
+from .fakekernels import fake_kernel_stub
 
 LINK = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
 
@@ -42,20 +43,24 @@ def read_break(reason: Any, callers: Sequence[StackFrame] = ()) -> BreakInfo:
     """A ``GraphCompileReason`` as BreakInfo. ``callers`` led to the compiled frame, outermost first."""
     message = parse_message(reason.reason)
     stack = _joined(callers, [_stack_frame(f) for f in reason.user_stack])
-    return _break_info(message, stack)
+    return _break_info(message, stack, text=reason.reason)
 
 
 def skipped_break(error: BaseException, callers: Sequence[StackFrame] = ()) -> BreakInfo:
     """The break that made Dynamo leave a whole frame in eager, from the ``Unsupported`` that ended its compile."""
     inner = user_frames(getattr(error, "real_stack", None))
-    return _break_info(parse_message(str(error)), _joined(callers, inner), split=False)
+    text = str(error)
+    return _break_info(parse_message(text), _joined(callers, inner), split=False, text=text)
 
 
-def _break_info(message: Message, stack: tuple[StackFrame, ...], *, split: bool = True) -> BreakInfo:
+def _break_info(
+    message: Message, stack: tuple[StackFrame, ...], *, split: bool = True, text: str = ""
+) -> BreakInfo:
+    stub = fake_kernel_stub(text)
     return BreakInfo(
         reason=message.reason,
         explanation=message.explanation,
-        hints=message.hints,
+        hints=(stub, *message.hints) if stub else message.hints,
         id=message.id,
         link=message.link,
         context=message.context,

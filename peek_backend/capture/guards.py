@@ -93,7 +93,9 @@ def _text(guard: Any, kind: str, name: str, tensors: Mapping[str, str]) -> str:
         return tensors.get(name, "a tensor of this dtype, device, shape and stride")
     codes = [code for code in guard.code_list or () if not _NOTED.search(code)]
     words = [_condition(code, kind) for code in codes]
-    return " and ".join(words) if words else kind.lower().replace("_", " ")
+    if not words:
+        return "the same object" if kind in _SAME_OBJECT else kind.lower().replace("_", " ")
+    return " and ".join(words)
 
 
 def _condition(code: str, kind: str) -> str:

@@ -41,6 +41,7 @@ from ..model import (
 from . import compat, metrics
 from .breaks import DDP_SPLIT, place, read_break, skipped_break
 from .changes import advice, what_changed
+from .failures import read_failure
 from .guards import read_guards
 from .nothing import declined_frame
 from .recompiles import attempts, read_failed
@@ -66,6 +67,8 @@ class Compile:
     produced: bool = False
     refused: bool = False
     error: str | None = None
+    fix: str = ""
+    user: StackFrame | None = None
     raised: bool = False
     ended: bool = False
     buckets: int = 0
@@ -290,7 +293,8 @@ class Ledger:
 
     def _failed(self, compile: Compile, error: BaseException) -> None:
         kind = type(error).__qualname__
-        compile.error = f"{kind}: {next(iter(str(error).splitlines()), '')}"
+        told = read_failure(error)
+        compile.error, compile.fix, compile.user = told.reason, told.fix, told.user
         soft = kind in _SOFT
         compile.raised = compile.one_graph or not (soft or compat.errors_suppressed())
         if soft:
@@ -470,6 +474,8 @@ class Ledger:
 
     def _frame_record(self, frame: Frame) -> FrameRecord:
         outcome, reason = _outcome(frame)
+        failed = _failed_last(frame)
+        calls = {c.compile_id: self.calls[c.compile_id] for c in frame.compiles if c.compile_id in self.calls}
         return FrameRecord(
             name=frame.name,
             file=frame.file,
@@ -480,10 +486,15 @@ class Ledger:
             resume_of=frame.root,
             resume=frame.resume,
             phases={c.compile_id: c.phases for c in frame.compiles if c.phases},
-            calls={
-                c.compile_id: n for c in frame.compiles if (n := self.calls.get(c.compile_id)) is not None
-            },
+            calls=calls,
+            fix=failed.fix if failed is not None else "",
+            user=failed.user if failed is not None else None,
+            callers=frame.compiles[0].callers if frame.compiles else (),
         )
+
+
+def _failed_last(frame: Frame) -> Compile | None:
+    return next((c for c in reversed(frame.compiles) if c.ended and c.error is not None), None)
 
 
 def _outcome(frame: Frame) -> tuple[str, str]:
@@ -495,7 +506,7 @@ def _outcome(frame: Frame) -> tuple[str, str]:
         why = refused.failed[0].text if refused.failed else ""
         return "limit", f"the recompile limit was reached after {frame.variants} variants: {why}"
     ended = [c for c in frame.compiles if c.ended]
-    failed = next((c for c in reversed(ended) if c.error is not None), None)
+    failed = _failed_last(frame)
     if failed is not None:
         return ("failed" if failed.raised else "skipped"), str(failed.error)
     split = next((c for c in ended if c.breaks), None)
@@ -522,7 +533,10 @@ def _is_program(file: str) -> bool:
 
 
 def _fields(record: FrameRecord) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in ("outcome", "reason", "compile_ids", "phases")}
+    return {
+        name: getattr(record, name)
+        for name in ("outcome", "reason", "compile_ids", "phases", "fix", "user", "callers")
+    }
 
 
 def _files(graph: GraphRecord) -> Sequence[str]:

@@ -100,7 +100,8 @@ class FrameRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     ``outcome``: ``compiled``, ``broken`` (went on in resume frames), ``skipped`` (left in eager by a break or by torch's
     list), ``limit`` (refused by the recompile limit, eager since), ``failed`` (after capture, or with an error), ``empty`` (no
     tensor op to compile). ``resume_of`` is the index of the frame that this one continues, ``resume`` its
-    ordinal there; ``name`` reads ``f ▸ resume#1``.
+    ordinal there; ``name`` reads ``f ▸ resume#1``. ``fix`` mends a failure (it may be several lines of code), ``user`` is
+    the line that failed. ``callers`` led to the frame when it was first compiled, outermost first.
     """
 
     name: str
@@ -113,6 +114,9 @@ class FrameRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     resume: int = 0
     phases: dict[str, tuple[Phase, ...]] = {}
     calls: dict[str, int] = {}
+    fix: str = ""
+    user: StackFrame | None = None
+    callers: tuple[StackFrame, ...] = ()
 
 
 class EarlierFrame(Struct, frozen=True, gc=False, omit_defaults=True):
