@@ -33,6 +33,7 @@ _MIN_FUNCTION_RUN = 3
 _IN_TORCH = re.compile(r"[\\/]torch[\\/]")
 _LAST_MARK = re.compile(r"(@\d+)?(#\d+)?$")
 _CALL_MARK = re.compile(r"@\d+(?=\.|$)")
+_NO_OPS = frozenset({"placeholder", "get_attr", "output"})
 _INLINE_KINDS = frozenset({"parameter", "buffer", "global", "closure", "size", "state"})
 
 
@@ -60,9 +61,14 @@ class Module(Struct, frozen=True):
 Item = Union[int, Module]
 
 
-def build_hierarchy(graph: GraphRecord, *, max_children: int = MAX_CHILDREN) -> Module:
-    """The module tree of ``graph``; child graphs are trees of their own. Linear in nodes and edges."""
-    reads = read_lists(graph)
+def build_hierarchy(
+    graph: GraphRecord, *, max_children: int = MAX_CHILDREN, reads: list[list[int]] | None = None
+) -> Module:
+    """The module tree of ``graph``; child graphs are trees of their own. Linear in nodes and edges.
+
+    ``reads`` are those of `read_lists`, made here unless given.
+    """
+    reads = read_lists(graph) if reads is None else reads
     chains = _module_chains(graph)
     functions = _add_functions(graph, chains)
     job = _Job(chains, reads, max_children, functions)
@@ -158,13 +164,12 @@ _Group = tuple[str, list[int]]
 def _refs(node: NodeRecord) -> list[int]:
     """As model.node_refs, with the usual arguments read without a generator."""
     refs: list[int] = []
-    for arg in node.args:
-        if type(arg) is Leaf and arg.node is not None:
-            refs.append(arg.node)
-        elif type(arg) is Leaf or type(arg) is tuple:
+    for arg in (*node.args, *node.kwargs.values()) if node.kwargs else node.args:
+        kind = type(arg)
+        if kind is Leaf and arg.node is not None:  # type: ignore[union-attr]
+            refs.append(arg.node)  # type: ignore[union-attr]
+        elif kind is Leaf or kind is tuple:
             refs.extend(iter_refs(arg))
-    for arg in node.kwargs.values():
-        refs.extend(iter_refs(arg))
     return refs
 
 
@@ -286,7 +291,7 @@ def _fill(box: _Container, nodes: list[int], job: _Job, level: int = 0) -> None:
     if not contiguous:
         items = _untangle(items, job.reads)
     for item in items:
-        if isinstance(item, int):
+        if type(item) is int:
             box.items.append(item)
             continue
         path, members = item
@@ -348,7 +353,7 @@ def _item_edges(items: list[int | _Group], reads: list[list[int]]) -> list[set[i
 
 
 def _members(item: int | _Group) -> list[int]:
-    return [item] if isinstance(item, int) else item[1]
+    return [item] if type(item) is int else item[1]
 
 
 def _core(out: list[set[int]], count: int) -> set[int]:
@@ -383,7 +388,7 @@ def _runs(items: list[int | _Group]) -> list[int | _Group]:
     last = None
     for index, pos in tagged:
         item = items[pos]
-        if isinstance(item, int):
+        if type(item) is int:
             result.append(item)
         elif pos == last:
             result[-1][1].append(index)  # type: ignore[index]
@@ -433,7 +438,7 @@ def _adopt(box: _Container) -> None:
     while stack:
         parent = stack.pop()
         for item in parent.items:
-            if isinstance(item, _Container):
+            if type(item) is _Container:
                 item.parent, item.depth = parent, parent.depth + 1
                 stack.append(item)
 
@@ -464,7 +469,7 @@ def _containers(root: _Container, count: int) -> list[_Container | None]:
     while stack:
         box = stack.pop()
         for item in box.items:
-            if isinstance(item, _Container):
+            if type(item) is _Container:
                 stack.append(item)
             else:
                 home[item] = box
@@ -488,7 +493,7 @@ def _number(root: _Container) -> None:
         box = stack.pop()
         box.items = [*box.inlets, *box.items]
         for position, item in enumerate(box.items):
-            if isinstance(item, _Container):
+            if type(item) is _Container:
                 item.position = position
                 stack.append(item)
 
@@ -499,7 +504,7 @@ def _lift_edges(root: _Container, reads: list[list[int]], count: int) -> None:
     position = [0] * count
     for box in {id(b): b for b in home if b is not None}.values():
         for pos, item in enumerate(box.items):
-            if isinstance(item, int):
+            if type(item) is int:
                 position[item] = pos
     memo: dict[tuple[int, int], tuple[_Container, int | None, int | None]] = {}
     for index, refs in enumerate(reads):
@@ -532,17 +537,19 @@ def _meet(a: _Container, b: _Container) -> tuple[_Container, int | None, int | N
 
 def _freeze(box: _Container, graph: GraphRecord, above: str = "") -> Module:
     """The finished record of a container; ``above`` is the module path that its name leaves out."""
-    items = tuple(
-        _freeze(item, graph, box.module) if isinstance(item, _Container) else item for item in box.items
-    )
-    size = sum(i.size if isinstance(i, Module) else _computes(graph.nodes[i]) for i in items)
+    items: list[Item] = []
+    size = 0
+    for item in box.items:
+        if type(item) is int:
+            items.append(item)
+            size += graph.nodes[item].op not in _NO_OPS
+        else:
+            inner = _freeze(item, graph, box.module)  # type: ignore[arg-type]
+            items.append(inner)
+            size += inner.size
     class_name = graph.modules.get(box.module, "") if box.kind == "module" else ""
-    edges = tuple((a, b, uses) for (a, b), uses in sorted(box.edges.items()))
-    return Module(box.path, box.module, _name(box, above), class_name, box.kind, items, edges, size)
-
-
-def _computes(node: NodeRecord) -> bool:
-    return node.op not in ("placeholder", "get_attr", "output")
+    edges = tuple([(a, b, uses) for (a, b), uses in sorted(box.edges.items())])
+    return Module(box.path, box.module, _name(box, above), class_name, box.kind, tuple(items), edges, size)
 
 
 def _name(box: _Container, above: str) -> str:

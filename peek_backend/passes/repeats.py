@@ -61,12 +61,18 @@ class Unlike(Struct, frozen=True):
     fewer: tuple[tuple[str, int], ...]
 
 
-def find_repeats(graph: GraphRecord, tree: Module, keys: dict[str, int] | None = None) -> tuple[Repeat, ...]:
+def find_repeats(
+    graph: GraphRecord,
+    tree: Module,
+    keys: dict[str, int] | None = None,
+    reads: list[list[int]] | None = None,
+) -> tuple[Repeat, ...]:
     """Every run of two or more equal siblings, those inside a repeat's later instances left out.
 
-    ``keys`` are those of `structure_keys`, made here unless given.
+    ``keys`` are those of `structure_keys`, ``reads`` of `read_lists`, made here unless given.
     """
-    keys, reads = keys or structure_keys(graph, tree), read_lists(graph)
+    keys = keys or structure_keys(graph, tree)
+    reads = read_lists(graph) if reads is None else reads
     found: list[Repeat] = []
     stack = [tree]
     while stack:

@@ -47,6 +47,8 @@ TITLE, SMALL = 11, 9
 
 _LINE = 46
 """Characters of one line in a box."""
+_LONGEST = 200
+"""Characters of any text, tooltips included: a module path of 100,000 would be longer than dot reads."""
 _CHIPS = 4
 _DIFFERENCES = 4
 _SYMBOLS = 6
@@ -103,7 +105,7 @@ class LabelWriter:
 
     def _end(self, box: Box, node: NodeRecord) -> list[list[str]]:
         """An input with its type, or the output."""
-        name = _bold(shorten(input_text(node), _LINE) if node.op == "placeholder" else "output")
+        name = _bold(input_text(node) if node.op == "placeholder" else "output")
         rows = [[name]]
         if node.op == "placeholder" and node.value is not None:
             rows[0][0] += self._small(f"  {value_text(node.value, _TYPE)}")
@@ -113,7 +115,7 @@ class LabelWriter:
         module, graph = box.module, self.picture.graph_of(box.view)
         assert module is not None
         name = module.name or graph.name or "graph"
-        title = _bold(shorten(name, _LINE))
+        title = _bold(name)
         if module.class_name:
             title += self._small(f"  {shorten(module.class_name, _LINE)}")
         kinds = Counter(node_kind(graph.nodes[i]) for i in box.nodes)
@@ -218,7 +220,7 @@ class LabelWriter:
         name = (graph.name or "body") if cluster.body else module.name
         rows = []
         if cluster.repeat is None:
-            title = _bold(shorten(name, _LINE))
+            title = _bold(name)
         else:
             last = cluster.repeat.paths[-1].rpartition(".")[2]
             title = _bold(f"{shorten(name, _LINE)} … {last}")
@@ -282,7 +284,8 @@ class LabelWriter:
     def title(self, *, legend: bool) -> str:
         """The head of the picture: which graph, how large, its symbols, what was folded, and what colours mean."""
         graph, view = self.picture.graph, self._view(-1)
-        facts = [*view.counts, view.ending, place_text(graph.file, graph.line)]
+        ending = "" if view.ending == "returns" else view.ending
+        facts = [*view.counts, ending, place_text(graph.file, graph.line)]
         name = " ".join(dict.fromkeys((graph.key, code_text(graph.name))))
         rows = [[_font(shorten(name, 2 * _LINE), TITLE + 4, self.theme.text, bold=True)]]
         rows.append([self._small(" · ".join(filter(None, facts)))])
@@ -321,7 +324,7 @@ class LabelWriter:
             lines.append(
                 f"{place_text(node.source.file, node.source.line)}  {node.source.code or ''}".rstrip()
             )
-        return _plain("\n".join(shorten(visible(line), 300) for line in lines))
+        return _plain("\n".join(visible(line) for line in lines))
 
     def cluster_tooltip(self, cluster: Cluster) -> str:
         """The container's whole path."""
@@ -330,7 +333,7 @@ class LabelWriter:
     def edge_tooltip(self, edge: Edge) -> str:
         """The names of the values."""
         nodes = self.picture.graph_of(edge.view).nodes
-        names = [nodes[i].name for i, _ in edge.values[:8]]
+        names = [shorten(nodes[i].name, _LINE) for i, _ in edge.values[:8]]
         more = len(edge.values) - len(names)
         return _plain(", ".join(names) + (f" and {more} more" if more else ""))
 
@@ -362,18 +365,18 @@ def _table(rows: list[list[str]]) -> str:
 
 def _font(text: str, size: int, color: str, *, bold: bool = False) -> str:
     """Escaped text; a space where there is none, as Graphviz refuses an empty element."""
-    inner = html_text(text) or " "
+    inner = html_text(shorten(text, _LONGEST)) or " "
     inner = f"<b>{inner}</b>" if bold else inner
     return f'<font point-size="{size}" color="{color}">{inner}</font>'
 
 
 def _bold(text: str) -> str:
-    return f"<b>{html_text(text) or ' '}</b>"
+    return f"<b>{html_text(shorten(text, _LINE)) or ' '}</b>"
 
 
 def _plain(text: str) -> str:
     """A tooltip: Graphviz's own escapes are switched off, and ``<…>`` is no HTML."""
-    lines = (visible(line).replace("\\", "\\\\") for line in text.split("\n"))
+    lines = (shorten(visible(line), _LONGEST).replace("\\", "\\\\") for line in text.split("\n"))
     return graphviz.nohtml(r"\n".join(lines) or " ")
 
 
@@ -434,7 +437,7 @@ def _item_text(node: NodeRecord, items: tuple[int, ...]) -> str:
 def _symbol_text(symbol: SymbolRow) -> str:
     """``s0 = 16 in [2, ∞], from x.shape[0]``."""
     hint = f" = {symbol.hint}" if symbol.hint else ""
-    parts = [f"{symbol.name}{hint} in {symbol.range}"]
+    parts = [f"{symbol.name}{hint} {symbol.range}".rstrip()]
     if symbol.sources:
         parts.append(f"from {shorten(symbol.sources, 2 * _LINE)}")
     return ", ".join([*parts, *([symbol.note] if symbol.note else [])])

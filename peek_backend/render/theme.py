@@ -52,9 +52,9 @@ LIGHT = Theme(
     tag=Ink("#fffdf2", "#8c8250"),
     inks={
         "matmul": Ink("#d6e9f8", "#0072b2"),
-        "attention": Ink("#fbe0d0", "#c85400"),
+        "attention": Ink("#fbe0d0", "#b03a00"),
         "norm": Ink("#d3f0e5", "#00805c"),
-        "reduction": Ink("#fdeccb", "#a87200"),
+        "reduction": Ink("#fdeccb", "#b47c00"),
         "elementwise": Ink("#eceff2", "#75808b"),
         "view": Ink("#fefefe", "#76818c", "dashed"),
         "movement": Ink("#e2f3fc", "#2f8dc4"),

@@ -138,8 +138,8 @@ def test_too_much_is_folded_and_said():
     """depth that would show more boxes than dot lays out in seconds stops, and a note says so."""
     g = transformer(1)
     nodes = [replace(n, source=replace(n.source, module=f"m{i // 3}", call="")) if n.source else n
-             for i, n in enumerate(wide(2000).nodes)]  # fmt: skip
-    g = replace(g, nodes=tuple(nodes), modules={f"m{i}": f"M{i}" for i in range(700)})
+             for i, n in enumerate(wide(3000).nodes)]  # fmt: skip
+    g = replace(g, nodes=tuple(nodes), modules={f"m{i}": f"M{i}" for i in range(1100)})
     picture = draw(g, Choice(depth=3))
     assert len(picture.boxes) <= LIMIT
     assert any("stopped at" in note for note in picture.notes)
