@@ -12,7 +12,6 @@ from peek_backend.model import (
     Dim,
     GraphRecord,
     NodeRecord,
-    SymbolInfo,
     SymInt,
     TensorMeta,
     TupleInfo,
@@ -117,11 +116,6 @@ def dynamic_symbols(graph: GraphRecord) -> list[str]:
             for dim in meta.shape:
                 found.update(dict.fromkeys(sorted(symbols_in(dim))))
     return list(found)
-
-
-def live_symbols(graph: GraphRecord) -> tuple[SymbolInfo, ...]:
-    """The graph's symbols that torch did not replace by a number or by another expression."""
-    return tuple(s for s in graph.symbols if s.replaced_by is None)
 
 
 def with_children(graph: GraphRecord) -> Iterator[GraphRecord]:

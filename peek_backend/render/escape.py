@@ -162,14 +162,14 @@ def _char_width(char: str) -> int:
 
 def cut(text: str, limit: int) -> str:
     """``text`` in at most ``limit`` terminal columns, ended by ``…`` when it is cut."""
-    if len(text) <= limit and (text.isascii() or width(text) <= limit):
+    if width(text) <= limit:
         return text
     return f"{text[: _fitting(text, limit - 1)]}…" if limit > 0 else ""
 
 
 def cut_middle(text: str, limit: int, share: float = 1 / 2) -> str:
     """As ``cut``, but both ends stay, the last one with ``share`` of the room: ``layers.…q.weight``."""
-    if limit < 8 or (len(text) <= limit and (text.isascii() or width(text) <= limit)):
+    if limit < 8 or width(text) <= limit:
         return cut(text, limit)
     kept = _fitting(text[::-1], int((limit - 1) * share))
     tail = text[len(text) - kept :]

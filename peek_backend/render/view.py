@@ -172,19 +172,27 @@ class GraphView:
 
     @cached_property
     def counts(self) -> tuple[str, ...]:
-        """``15 nodes``, ``6 ops``, ``8 inputs (4 parameters)``, ``1 dynamic dim``; inputs and dims only if any."""
+        """``15 nodes``, ``6 ops``, ``8 inputs (4 parameters, 1.5 KiB)``, ``1 dynamic dim``; the last two only if any."""
         graph = self.graph
         ops = sum(1 for node in graph.nodes if is_op(node))
         inputs = sum(1 for _ in inputs_of(graph))
-        parameters = sum(1 for _ in inputs_of(graph, "parameter"))
         texts = [labels.plural(len(graph.nodes), "node"), labels.plural(ops, "op")]
         if inputs:
-            share = f" ({labels.plural(parameters, 'parameter')})" if parameters else ""
-            texts.append(labels.plural(inputs, "input") + share)
+            texts.append(labels.plural(inputs, "input") + self._parameters())
         dynamic = len(dynamic_symbols(graph))
         if dynamic:
             texts.append(labels.plural(dynamic, "dynamic dim"))
         return tuple(texts)
+
+    def _parameters(self) -> str:
+        """`` (4 parameters, 1.5 KiB)``; without the size where it is not known, empty without parameters."""
+        found = list(inputs_of(self.graph, "parameter"))
+        if not found:
+            return ""
+        sizes = [nbytes_at(node.value, self.hints) for node in found]
+        known = [size for size in sizes if size is not None]
+        size = f", {labels.bytes_text(sum(known))}" if len(known) == len(sizes) else ""
+        return f" ({labels.plural(len(found), 'parameter')}{size})"
 
     @cached_property
     def ending(self) -> str:
