@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from peek_backend.analysis.totals import is_op
 from peek_backend.passes.hierarchy import Item, Module, is_inline, nodes_of
-from peek_backend.passes.repeats import structure_keys
 
 from .labels import name_text
 from .view import GraphView
@@ -49,7 +48,7 @@ class Folder:
 
     def __init__(self, view: GraphView, limit: int):
         self.view, self.nodes = view, view.graph.nodes
-        self.keys = structure_keys(view.graph, view.tree)
+        self.keys = view.structure
         self.left = limit
         self.top = Shown(-1, run=[view.tree])
 

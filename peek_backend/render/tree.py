@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 from peek_backend.analysis.totals import is_op
 from peek_backend.passes.hierarchy import Module, is_inline, nodes_of
-from peek_backend.passes.repeats import structure_keys
 
 from . import labels
 from .escape import cut, osc8, visible, width
@@ -61,7 +60,7 @@ class _Planter:
 
     def __init__(self, view: GraphView):
         self.view, self.nodes = view, view.graph.nodes
-        self.keys = structure_keys(view.graph, view.tree)
+        self.keys = view.structure
 
     def grow(self, limit: int | None) -> tuple[list[Branch], bool]:
         """The branches under the root, in at most ``limit`` lines; and whether all of them are there."""

@@ -1,4 +1,4 @@
-"""A graph as plain rows, edges, groups and badges. Every output lowers this; none reads a record on its own.
+"""A graph as plain cells, groups and symbols. Tables, trees, reports and pictures take their words from here.
 
 Comes in: a GraphRecord. Goes out: a ``GraphView``. Nothing is worked out before it is asked for, so that a
 folded table of 10,000 nodes reads 200 of them.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from peek_backend.analysis.totals import dynamic_symbols, hints, inputs_of, is_op, nbytes, nbytes_at, users
 from peek_backend.model import (
@@ -22,23 +24,15 @@ from peek_backend.model import (
     TupleInfo,
     ValueInfo,
     iter_tensors,
-    node_refs,
 )
 from peek_backend.passes.hierarchy import Module, build_hierarchy
+from peek_backend.passes.repeats import structure_keys
 
 from . import labels
 from .labels import Style
 
 TYPE_ONLY = Style(layout=False, grad=False)
 """Dtype and shape in one (``f32[s0, 16]``), and what the tensor became: for where room is short."""
-
-
-class Edge(NamedTuple):
-    """A value that flows: from node ``source`` to node ``target``, reading ``text`` (``f32[s0, 16]``)."""
-
-    source: int
-    target: int
-    text: str
 
 
 class _NamesIn(Sequence):
@@ -107,20 +101,14 @@ class GraphView:
         return users(self.graph)
 
     @cached_property
-    def edges(self) -> tuple[Edge, ...]:
-        """All edges, by reader, each once."""
-        nodes = self.graph.nodes
-        return tuple(
-            Edge(ref, node.index, self.value(ref))
-            for node in nodes
-            for ref in dict.fromkeys(node_refs(node))
-            if 0 <= ref < len(nodes)
-        )
-
-    @cached_property
     def tree(self) -> Module:
         """The groups: containers of modules, or of functions where there are no modules."""
         return build_hierarchy(self.graph)
+
+    @cached_property
+    def structure(self) -> dict[str, int]:
+        """A number for each group's structure: groups with equal numbers are built alike."""
+        return structure_keys(self.graph, self.tree, replace(self.graph, children=tuple(self.bodies)))
 
     @cached_property
     def hints(self) -> dict[str, int | float | bool]:
@@ -149,21 +137,6 @@ class GraphView:
         if within and column == "args":
             return _args(self, node, within)
         return self.call(index, within) if within and column == "call" else NARROW_COLUMNS[column](self, node)
-
-    def row(self, index: int, columns: Sequence[str]) -> list[str]:
-        """The texts of one node's cells."""
-        node = self.graph.nodes[index]
-        return [COLUMNS[column](self, node) for column in columns]
-
-    def badges(self, index: int) -> tuple[str, ...]:
-        """Words that mark a node: ``mutated``, ``subclass``, ``unused``, ``body cond_true_0``."""
-        node = self.graph.nodes[index]
-        marks = dict.fromkeys(flag for meta in iter_tensors(node.value) for flag in _badges(meta))
-        if node.body is not None and 0 <= node.body < len(self.bodies):
-            marks[f"body {self.bodies[node.body].name}"] = None
-        if is_op(node) and not self.users[index] and node.value is not None:
-            marks["unused"] = None
-        return tuple(marks)
 
     @cached_property
     def symbols(self) -> tuple[SymbolRow, ...]:
@@ -203,16 +176,6 @@ class GraphView:
             return "ends in a graph break"
         compiled = self.graph.stage == "dynamo" and self.graph.compile_id is not None
         return "returns" if compiled else ""
-
-
-def _badges(meta: TensorMeta) -> Iterator[str]:
-    for flag in meta.flags:
-        if flag != "parameter":
-            yield flag
-    if meta.became is not None:
-        yield "changed in place"
-    if meta.subclass:
-        yield meta.subclass.rpartition(".")[2]
 
 
 def _symbol_rows(graph: GraphRecord) -> Iterator[SymbolRow]:
