@@ -111,11 +111,17 @@ def _mediawiki(text: str) -> str:
     return re.sub(r"[|\[\]{}*#:;=+'-]{2,}|[|\[{]|^[-+*#:;=]", lambda m: f"<nowiki>{m[0]}</nowiki>", text)
 
 
-# What tabulate escapes itself (html, latex) is left to it, but for the signs it does not know.
+def _ascii_arrow(text: str) -> str:
+    """For LaTeX by tabulate, which escapes all but the one sign of ours that pdflatex has no glyph for."""
+    return visible(text).replace("→", "->")
+
+
+# What tabulate escapes itself (html, latex) is left to it, but for the sign it does not know.
 CELLS: dict[str, Callable[[str], str]] = {
     "github": markdown,
     "pipe": markdown,
     "unsafehtml": html_text,
+    **dict.fromkeys(("latex", "latex_booktabs", "latex_longtable"), _ascii_arrow),
     "latex_raw": latex,
     "rst": rst,
     "asciidoc": _backslashed("|"),
@@ -128,7 +134,7 @@ CELLS: dict[str, Callable[[str], str]] = {
 }
 """How a table format's cells are escaped; every other format needs ``visible`` alone."""
 
-MARKUP = frozenset({*CELLS, "html", "latex", "latex_booktabs", "latex_longtable", "tsv"})
+MARKUP = frozenset({*CELLS, "html", "tsv"})
 """Table formats that are read by a program: never cut, never coloured."""
 
 

@@ -127,6 +127,20 @@ def test_hostile_names_break_no_format(table_format):
         assert len(shown.splitlines()) == plain
 
 
+@pytest.mark.parametrize("table_format", ["html", "unsafehtml"])
+def test_html_cells_hold_no_tag_of_a_name(table_format):
+    """A name that is HTML is shown as text, escaped once."""
+    shown = table(graph(node(0, "<b>&", "call_function", "f")), format=table_format)
+    assert "<b>" not in shown and "&lt;b&gt;&amp;<" in shown.replace(" ", "")
+
+
+@pytest.mark.parametrize("table_format", ["latex", "latex_raw", "latex_booktabs"])
+def test_latex_cells_are_escaped_once(table_format):
+    """Underscores and braces have one backslash, and the arrow a form that LaTeX knows."""
+    shown = table(graph(node(0, "a_{b}", value=tensor(2, became=tensor(3)))), format=table_format)
+    assert r"a\_\{b\}" in shown and "→" not in shown and r"\\_" not in shown
+
+
 # --- fitting ---
 
 
