@@ -24,6 +24,7 @@ from typing import Union
 from msgspec import Struct
 
 from ..model import GraphRecord, Leaf, NodeRecord, Source, iter_refs
+from .kinds import node_kind
 
 MAX_CHILDREN = 1000
 MAX_DEPTH = 64
@@ -206,7 +207,7 @@ def _add_functions(graph: GraphRecord, chains: list[_Chain]) -> set[str]:
     frames = _Frames(graph)
     groups: dict[_Chain, list[int]] = {}
     for node in graph.nodes:
-        if not is_inlet(node) and node.op != "output":
+        if node.op not in _NO_OPS and not _is_switch(node):
             groups.setdefault(chains[node.index], []).append(node.index)
     new: set[str] = set()
     for chain, nodes in groups.items():
@@ -228,6 +229,11 @@ def _nest(frames: _Frames, chains: list[_Chain], chain: _Chain, nodes: list[int]
         for index in run:
             chains[index] = (*chain, path)
         _nest(frames, chains, (*chain, path), run, new)
+
+
+def _is_switch(node: NodeRecord) -> bool:
+    """Whether the node only turns something on or off (autocast, vmap's levels): it ends no run of its neighbours."""
+    return node.value is None and node.body is None and node_kind(node) == "control"
 
 
 class _Frames:

@@ -248,7 +248,8 @@ def _is_silent(node: NodeRecord) -> bool:
 
 
 def _matches(module: Module, pattern: str) -> bool:
-    return fnmatchcase(module.path, pattern) or fnmatchcase(module.module, pattern)
+    names = (module.path, module.module)
+    return pattern in names or any(fnmatchcase(name, pattern) for name in names)
 
 
 # --- what is open ---

@@ -19,7 +19,7 @@ from ..passes.select import Choice
 from .dot_labels import FONT, SMALL, TITLE, LabelWriter
 from .theme import Ink, Theme, theme_named
 
-_STRAIGHT = "4"
+_STRAIGHT = "100"
 """The weight of an edge on the main path; 1 is usual."""
 
 

@@ -70,7 +70,7 @@ class LabelWriter:
     def box(self, box: Box) -> str:
         """The label of a box."""
         if box.tag:
-            return _table([[self._small(f"◂ {self._node(box).name}", color=self.theme.text)]])
+            return _table([[self._small(f"◄ {self._node(box).name}", color=self.theme.text)]])
         rows = self._container(box) if box.closed else self._op(box)
         return _table(rows)
 
@@ -146,10 +146,12 @@ class LabelWriter:
     def _chips(self, box: Box) -> list[list[str]]:
         """The inputs that are written inside the box, one a line."""
         graph = self.picture.graph_of(box.view)
+        source = self._node(box).source
+        paths = [box.module.module if box.module else "", source.module if source else ""]
         chips = []
         for index in self._inlets(box):
             node = graph.nodes[index]
-            name = _below(input_text(node), box.module.module if box.module else "", node)
+            name = _below(input_text(node), paths)
             kind = f" {value_text(node.value, _TYPE)}" if node.value is not None else ""
             chips.append([self._chip(f"{shorten(name, _LINE)}{kind}")])
         if len(chips) > _CHIPS:
@@ -184,7 +186,7 @@ class LabelWriter:
         nodes = self.picture.graph_of(box.view).nodes
         tagged = [nodes[i].name for i in box.nodes if (box.view, i) in self.picture.tagged]
         if tagged:
-            rows.append([self._small(f"▸ {shorten(', '.join(tagged), _LINE)}", color=self.theme.tag.border)])
+            rows.append([self._small(f"► {shorten(', '.join(tagged), _LINE)}", color=self.theme.tag.border)])
         value = nodes[box.nodes[0]].value if len(box.nodes) == 1 else None
         if isinstance(value, TensorMeta) and ("mutated" in value.flags or value.became is not None):
             rows.append([self._small("changed in place later", color=self.theme.inks["attention"].border)])
@@ -279,7 +281,7 @@ class LabelWriter:
         if len(texts) > 2:
             return f"<{self._small(plural(len(edge.values), 'value'))}>"
         text = ", ".join(shorten(t, _LINE) for t in texts)
-        return f"<{self._small(f' {text}' + (f' ×{count:,}' if count > 1 else ''))}>"
+        return f"<&#160;{self._small(text + (f' ×{count:,}' if count > 1 else ''))}>"
 
     def title(self, *, legend: bool) -> str:
         """The head of the picture: which graph, how large, its symbols, what was folded, and what colours mean."""
@@ -397,9 +399,9 @@ def _last_path(path: str) -> str:
     return shorten(".".join(path.split(".")[-2:]), _LINE)
 
 
-def _below(name: str, module: str, node: NodeRecord) -> str:
+def _below(name: str, paths: Sequence[str]) -> str:
     """A parameter's name without the path of the module that it stands in."""
-    for path in (module, node.source.module if node.source is not None else ""):
+    for path in paths:
         if path and name.startswith(f"{path}."):
             return name[len(path) + 1 :]
     return name
