@@ -63,12 +63,6 @@ def root_code(output: Any) -> Any:
     return getattr(root, "f_code", None)
 
 
-def written_code(code: types.CodeType) -> types.CodeType:
-    """The user's code object that a resume function continues; ``code`` itself for any other."""
-    known = resume_execution.ContinueExecutionCache.generated_code_metadata.get(code)
-    return getattr(known, "code", code)
-
-
 def root_locals(output: Any) -> dict[str, Any]:
     """The local variables with which the frame being compiled was entered."""
     return getattr(getattr(output, "root_tx", None), "f_locals", None) or {}
@@ -406,9 +400,12 @@ def _compiling(frame: Any) -> Compiling:
     )
 
 
+_PEEK_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
 def _callers(frame: Any, code: Any) -> tuple[tuple[str, int, str], ...]:
-    """The Python lines above a compile, outermost first, without torch's own files; the compiled frame is the last."""
-    inside, found = torch_folder(), []
+    """The Python lines above a compile, outermost first, without torch's files and peek's; the compiled frame is the last."""
+    inside, found = (torch_folder(), _PEEK_FOLDER), []
     while frame is not None and len(found) < _MOST_CALLERS:
         here = frame.f_code
         if here is code or not here.co_filename.startswith(inside):

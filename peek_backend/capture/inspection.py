@@ -52,6 +52,8 @@ def inspect_call(
             with contextlib.suppress(Exception):  # some exceptions take no attributes
                 error.peek_record = session.record  # type: ignore[attr-defined]
             raise
+        finally:
+            session.settle()  # torch's counters, which it reads, are put back next
     return _with_problems(session.record, lost)
 
 

@@ -25,7 +25,7 @@ def dynamo_untouched(backend: Any) -> Iterator[None]:
     ``torch._dynamo.reset()`` would do the former for the whole process and drop the user's variants. ``backend`` is the one that
     the inspection compiles with, no other: cache entries made for it are dropped.
     """
-    with _recorded_codes() as codes, _fresh_dynamism(), _counters_kept():
+    with _fresh_dynamism(), _counters_kept(), _recorded_codes() as codes:
         try:
             yield
         finally:
@@ -84,6 +84,7 @@ def _forget(code: types.CodeType, backend: Any) -> None:
 def _fresh_dynamism() -> Iterator[None]:
     """No memory of the sizes seen before, none kept of those seen now, and no profile read from or written to disk."""
     state, frames = pgo._CODE_STATE, convert_frame.FRAME_COMPILE_COUNTER.copy()
+    next_frame = convert_frame.FRAME_COUNTER
     pgo._CODE_STATE = defaultdict(pgo.CodeState)
     convert_frame.FRAME_COMPILE_COUNTER.clear()
     try:
@@ -93,6 +94,7 @@ def _fresh_dynamism() -> Iterator[None]:
             yield
     finally:
         pgo._CODE_STATE = state
+        convert_frame.FRAME_COUNTER = next_frame  # the ids given meanwhile are forgotten with the code (_forget)
         convert_frame.FRAME_COMPILE_COUNTER.clear()
         convert_frame.FRAME_COMPILE_COUNTER.update(frames)
 

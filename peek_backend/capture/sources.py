@@ -190,7 +190,7 @@ def receiver_of(code: Any) -> str | None:
     """
     if code is None:
         return None
-    code = compat.written_code(code)
+    code = compat.resume_root(code) or code
     if _is_dynamo_wrapper(code):
         return "fn"
     first = code.co_varnames[0] if code.co_argcount else None
