@@ -1,0 +1,214 @@
+"""What a diff is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from peek_backend.model.snapshot import Graph, Place
+
+FAIL: dict[str, str] = {
+    "break:added": "new graph break",
+    "frame:skipped": "frame left in eager",
+    "capture:nothing": "nothing was captured",
+    "graph:added": "new graph",
+    "recompile:added": "new recompile",
+    "dim:static": "dim became static",
+    "dim:joined": "sizes are now one symbol",
+    "op:added": "op added",
+    "op:removed": "op removed",
+    "op:changed": "op changed",
+    "op:constant": "constant changed",
+    "op:rewired": "operands changed",
+    "op:order": "order of ops with an effect changed",
+    "type:dtype": "dtype changed",
+    "type:device": "device changed",
+    "type:requires_grad": "requires_grad changed",
+    "type:shape": "shape changed",
+    "type:other": "kind of value changed",
+    "input:added": "input added",
+    "input:removed": "input removed",
+    "output:changed": "outputs changed",
+    "range:narrowed": "range is narrower",
+    "guard:added": "new guard",
+    "ops:more": "more ops",
+}
+"""Kinds that fail by default, each with its words."""
+
+WARN: dict[str, str] = {
+    "type:stride": "strides changed",
+    "constant:tolerance": "constant changed within tolerance",
+    "input:order": "order of inputs changed",
+    "break:removed": "graph break is gone",
+    "frame:captured": "frame is captured now",
+    "graph:removed": "graph is gone",
+    "recompile:removed": "recompile is gone",
+    "dim:dynamic": "dim became dynamic",
+    "dim:split": "sizes are no longer one symbol",
+    "range:widened": "range is wider",
+    "guard:removed": "guard is gone",
+    "ops:fewer": "fewer ops",
+}
+"""Kinds that warn by default, and fail when strict."""
+
+INFO: dict[str, str] = {
+    "name": "renamed",
+    "module": "moved to another module path",
+    "order": "reordered",
+    "source": "source text changed",
+    "symbol": "symbol renamed",
+    "input:renamed": "input renamed",
+    "recompile:reason": "another reason for a recompile",
+    "note": "another note",
+}
+"""Kinds that never fail."""
+
+KINDS: dict[str, str] = FAIL | WARN | INFO
+IMPROVEMENTS = frozenset(
+    {
+        "break:removed",
+        "frame:captured",
+        "graph:removed",
+        "recompile:removed",
+        "dim:dynamic",
+        "dim:split",
+        "range:widened",
+        "guard:removed",
+        "ops:fewer",
+    }
+)
+"""Kinds by which a capture got better."""
+
+
+class Edit(Struct, frozen=True, omit_defaults=True):
+    """One change.
+
+    ``graph`` is the title of the graph (``f ▸ resume#1``), with the body's name behind a slash. ``module`` and ``target`` are what an
+    allowance is matched with. ``text`` says what it is about (``operator.mul(%gelu, 1.0001)``), ``old`` and ``new`` what was
+    before and after, where that says more. ``node`` and ``old_node`` index the nodes of the graph (of its body).
+    ``follows`` counts the types that changed because of this, ``sample`` is one of them. ``count`` is more than 1 only for
+    kinds that are told as a number (``20 nodes renamed``). ``delta`` is a constant's change, relative to the larger value.
+    """
+
+    kind: str
+    graph: str = ""
+    module: str = ""
+    target: str = ""
+    text: str = ""
+    old: str = ""
+    new: str = ""
+    place: Place | None = None
+    node: int | None = None
+    old_node: int | None = None
+    follows: int = 0
+    sample: str = ""
+    count: int = 1
+    delta: float | None = None
+
+
+class GraphDiff(Struct, frozen=True):
+    """Two graphs side by side; one is None when the other is new or gone.
+
+    ``pairs`` are indices of nodes that are the same op, old and new, in order of the new one; ``bodies`` the same for each pair
+    of bodies, by (old, new) index. ``edits`` are those of this graph, its bodies' among them.
+    """
+
+    title: str
+    old: Graph | None
+    new: Graph | None
+    pairs: tuple[tuple[int, int], ...] = ()
+    bodies: tuple[tuple[int, int, tuple[tuple[int, int], ...]], ...] = ()
+    edits: tuple[Edit, ...] = ()
+
+
+class Group(Struct, frozen=True):
+    """Equal edits, told as one line: ``op added ×24   layers.*.mlp``. ``edits`` are in order of the graphs."""
+
+    kind: str
+    module: str
+    text: str
+    old: str
+    new: str
+    edits: tuple[Edit, ...]
+
+    @property
+    def count(self) -> int:
+        return sum(edit.count for edit in self.edits)
+
+    @property
+    def follows(self) -> int:
+        return sum(edit.follows for edit in self.edits)
+
+    @property
+    def first(self) -> Edit:
+        return self.edits[0]
+
+
+class Diff(Struct, frozen=True):
+    """All that changed between two snapshots. ``env`` holds (key, old, new) of what differs in the headers.
+
+    ``graphs`` are all pairs of graphs, equal ones too; ``edits`` all edits in order of the new capture.
+    """
+
+    name: str
+    env: tuple[tuple[str, str, str], ...]
+    graphs: tuple[GraphDiff, ...]
+    edits: tuple[Edit, ...]
+    old_stats: dict[str, int]
+    new_stats: dict[str, int]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the two are the same program; differences that are only told for information do not count."""
+        return all(edit.kind in INFO for edit in self.edits)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return tuple(group_edits(self.edits))
+
+
+_DIGITS = re.compile(r"\d+")
+_LABEL_DIGITS = re.compile(r"(%[\w.]*?)_\d+\b")
+_WORD_DIGITS = re.compile(r"(?<=\.)\d+(?=\.|\b)")
+
+
+def pattern(path: str) -> str:
+    """A module path with its numbers as ``*``: ``layers.*.mlp``."""
+    return _DIGITS.sub("*", path)
+
+
+def _general(text: str) -> str:
+    """A text in which only the counts behind labels and the numbers in paths are left open."""
+    return _WORD_DIGITS.sub("*", _LABEL_DIGITS.sub(r"\1_*", text))
+
+
+def group_edits(edits: Iterable[Edit]) -> list[Group]:
+    """Edits that are equal but for the numbers in their paths, in order of each first one."""
+    found: dict[tuple, list[Edit]] = {}
+    for edit in edits:
+        key = (
+            edit.kind,
+            pattern(edit.module),
+            _general(edit.target),
+            _general(edit.text),
+            _general(edit.old),
+            _general(edit.new),
+        )
+        found.setdefault(key, []).append(edit)
+    return [_group(list_) for list_ in found.values()]
+
+
+def _group(edits: list[Edit]) -> Group:
+    first = edits[0]
+    if len(edits) == 1:
+        return Group(first.kind, first.module, first.text, first.old, first.new, (first,))
+    same = all(e.module == first.module for e in edits)
+    texts = [
+        getattr(first, key)
+        if all(getattr(e, key) == getattr(first, key) for e in edits)
+        else _general(getattr(first, key))
+        for key in ("text", "old", "new")
+    ]
+    return Group(first.kind, first.module if same else pattern(first.module), *texts, tuple(edits))
