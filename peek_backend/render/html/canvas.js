@@ -5,6 +5,9 @@ import { FONT } from "./sizes.js";
 
 export const MIN_ZOOM = 0.0008;
 export const MAX_ZOOM = 2.5;
+/** px at the top that the view's tools cover. */
+const TOOLBAR = 56;
+const READABLE = 0.7;
 const TEXT_ZOOM = 0.42, DETAIL_ZOOM = 0.55, SHAPE_ZOOM = 0.6;
 
 /** The page's colours as canvas texts, read from its CSS variables whenever the theme changes. */
@@ -36,10 +39,12 @@ export class Canvas {
 
   toWorld(px, py) { const { x, y, k } = this.camera; return [(px - x) / k, (py - y) / k]; }
 
-  fit(box = this.scene.layout.box(this.scene.tree.root), x = 0, y = 0, { max = 1, pad = 36, readable = false } = {}) {
-    const bw = box.left + box.right, k = Math.min(max, (this.w - 2 * pad) / bw, (this.h - 2 * pad) / box.height);
-    const kk = readable ? Math.max(k, Math.min(max, Math.max(0.62, (this.w - 2 * pad) / bw))) : k;
-    this.camera = { k: kk, x: this.w / 2 - (x + (box.right - box.left) / 2) * kk, y: kk > k ? pad - y * kk : (this.h - box.height * kk) / 2 - y * kk };
+  fit(box = this.scene.layout.box(this.scene.tree.root), x = 0, y = 0, { max = 1, pad = 28, readable = false } = {}) {
+    const bw = box.left + box.right, room = this.h - pad - TOOLBAR, k = Math.min(max, (this.w - 2 * pad) / bw, room / box.height);
+    const kk = readable ? Math.max(k, Math.min(max, Math.max(READABLE, (this.w - 2 * pad) / bw))) : k;
+    // too wide to read at once: the main column in the middle, as long as nothing to its left is cut off for it
+    const cx = bw * kk > this.w ? Math.min(this.w / 2, box.left * kk + pad) - x * kk : this.w / 2 - (x + (box.right - box.left) / 2) * kk;
+    this.camera = { k: kk, x: cx, y: kk > k ? TOOLBAR - y * kk : TOOLBAR + (room - box.height * kk) / 2 - y * kk };
   }
 
   zoom(factor, px = this.w / 2, py = this.h / 2) {
@@ -66,7 +71,10 @@ export class Canvas {
   paint(ctx, k) {
     const { scene } = this, { layout, tree } = scene;
     ctx.textBaseline = "alphabetic";
+    this.headers = [];
+    this.pinned = [];
     this.container(ctx, k, tree.root, 0, 0, layout.box(tree.root), 0);
+    for (const h of this.headers) this.header(ctx, k, ...h);
     if (scene.selected !== null) this.ring(ctx, k, scene.selected, this.colours.accent, 2);
     if (scene.focus !== null && scene.focus !== undefined && scene.focus !== scene.selected) this.ring(ctx, k, scene.focus, this.colours.hit, 2);
   }
@@ -92,7 +100,7 @@ export class Canvas {
       else if (scene.tree.isGroup(kids[i])) this.closed(ctx, k, kids[i], kx, ky, kb, depth + 1);
       else this.leaf(ctx, k, kids[i], kx, ky, kb);
     }
-    if (!root) this.header(ctx, k, item, x, y, box, depth);
+    if (!root) this.headers.push([item, x, y, box, depth]);
   }
 
   dim(item) {
@@ -113,26 +121,34 @@ export class Canvas {
     ctx.globalAlpha = 1;
   }
 
-  /** Title of an open container; stays legible when zoomed out as long as there is room for it. */
+  /**
+   * Title of an open container. It stays in view while any of the container is (titles of outer containers above those
+   * of inner ones), and legible when zoomed out as long as there is room for it.
+   */
   header(ctx, k, item, x, y, box, depth) {
-    const text = this.scene.sizes.groupText(item), c = this.colours, w = (box.left + box.right) * k;
-    if (w < 56 || box.height * k < 26) return;
-    const f = k >= 0.8 ? 1 : Math.min(0.86 / k, 3.2 + 1 / k), left = x - box.left;
-    ctx.save();
-    ctx.translate(left, y); ctx.scale(f, f);
-    const room = (box.left + box.right) / f - 14;
-    ctx.globalAlpha = Math.max(0.45, this.dim(item));
-    if (k * f * 12 < 8 || room < 40) { ctx.restore(); return; }
-    const { sizes } = this.scene, title = clip(sizes, text.title, FONT.title, room - 16), tw = sizes.width(title, FONT.title);
+    const { sizes } = this.scene, text = sizes.groupText(item), c = this.colours, v = this.view;
+    if ((box.left + box.right) * k < 56 || box.height * k < 26) return;
+    const f = k >= 0.8 ? 1 : Math.min(0.86 / k, 3.2 + 1 / k);
+    if (k * f * 12 < 8) return;
+    const left = Math.max(x - box.left, Math.min(v.x0 + 4, x + box.right - 150 * f)), bar = HEADER * f;
+    const top = Math.max(y, Math.min(v.y0 + 4 + (depth - 1) * bar, y + box.height - bar));
+    const room = (x + box.right - left) / f - 14;
+    if (room < 40) return;
+    const title = clip(sizes, text.title, FONT.title, room - 16), tw = sizes.width(title, FONT.title);
     const rest = room - tw - 30 > 30 ? clip(sizes, [text.type, text.count].filter(Boolean).join(" · "), FONT.small, room - tw - 30) : "";
-    ctx.fillStyle = depth % 2 ? c.group : c.group2; // edges pass behind the words
-    ctx.fillRect(4, 5, 22 + tw + (rest ? 8 + sizes.width(rest, FONT.small) : 0), 17);
+    ctx.save();
+    ctx.translate(left, top); ctx.scale(f, f);
+    ctx.fillStyle = depth % 2 ? c.group : c.group2; // edges and boxes pass behind the words
+    if (top > y + 1) ctx.fillRect(0.5 / f, 0, Math.min(room + 13, (x + box.right - left) / f - 1), HEADER);
+    else ctx.fillRect(4, 5, 22 + tw + (rest ? 8 + sizes.width(rest, FONT.small) : 0), 17);
+    ctx.globalAlpha = Math.max(0.45, this.dim(item));
     chevron(ctx, 10, 13, true, c.ink2);
     ctx.font = FONT.title; ctx.fillStyle = c.ink; ctx.textAlign = "left";
     ctx.fillText(title, 20, 17);
     ctx.font = FONT.small; ctx.fillStyle = c.ink3;
     if (rest) ctx.fillText(rest, 28 + tw, 17);
     ctx.restore();
+    this.pinned.push({ item, x0: left, x1: x + box.right, y0: top, y1: top + bar, toggle: left + 24 * f });
   }
 
   edges(ctx, k, content, x, top, box, root, y) {
@@ -317,7 +333,7 @@ export class Canvas {
     const { mini, scene } = this;
     if (!mini) return;
     const ctx = mini.getContext("2d"), box = scene.layout.box(scene.tree.root), W = 168, H = 120;
-    const all = this.camera.k >= Math.min((this.w - 20) / (box.left + box.right), (this.h - 20) / box.height);
+    const all = this.camera.k <= Math.min((this.w - 20) / (box.left + box.right), (this.h - 20) / box.height);
     mini.hidden = all;
     if (all) return;
     if (mini.width !== W * this.dpr) { mini.width = W * this.dpr; mini.height = H * this.dpr; }
@@ -350,6 +366,8 @@ export class Canvas {
   /** What is at a point of the canvas: { item, part } with part "box", "toggle" or a chip's node; null on empty ground. */
   hit(px, py) {
     const [wx, wy] = this.toWorld(px, py), { scene } = this, { tree } = scene;
+    const title = this.pinned.findLast((p) => wx >= p.x0 && wx <= p.x1 && wy >= p.y0 && wy <= p.y1);
+    if (title) return { ...scene.layout.find(title.item), part: wx < title.toggle ? "toggle" : "box" };
     let found = null;
     scene.layout.walk((item, x, y, box) => {
       if (wx < x - box.left || wx > x + box.right || wy < y || wy > y + box.height) return false;

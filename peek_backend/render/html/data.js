@@ -68,6 +68,7 @@ export class Graph {
   text(column, i) { const s = this.cols[column][i]; return s < 0 ? "" : this.strings[s]; }
   name(i) { return this.text("name", i); }
   label(i) { return this.text("label", i); }
+  short(i) { return this.label(i).replace(/^operator\./, ""); }
   op(i) { return OPS[this.cols.op[i]]; }
   value(i) { const v = this.cols.value[i]; return v < 0 ? null : this.capture.values[v]; }
   valueText(i) { return this.value(i)?.text ?? ""; }

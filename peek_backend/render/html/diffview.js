@@ -11,15 +11,15 @@ export class DiffView {
     if (this.done) return;
     this.done = true;
     const { diff } = this.app.capture, count = (kind) => diff.edits.filter((e) => e.kind === kind).reduce((n, e) => n + e.times, 0);
-    fill(this.element, h("p", { class: `verdict ${diff.tone}` }, h("i.mark", { "aria-hidden": "true" }), h("span", diff.headline)),
-      h("div.numbers", ["added", "removed", "changed"].map((k) => h("div", { class: `number ${k}` }, h("b", count(k).toLocaleString("en")), h("span", k), h("small")))),
+    fill(this.element, h("p.verdict", { class: diff.tone }, h("i.mark", { "aria-hidden": "true" }), h("span", diff.headline)),
+      h("div.numbers", ["added", "removed", "changed"].map((k) => h("div.number", { class: k }, h("b", count(k).toLocaleString("en")), h("span", k), h("small")))),
       diff.edits.length ? h("ol.edits", diff.edits.map((e) => this.edit(e))) : h("p.empty", "The two captures hold the same graphs."));
   }
 
   edit(e) {
     const open = e.node != null ? () => this.app.goTo(this.app.capture.graphs[e.graph], e.node, "graph") : e.before_node != null ? () => this.app.goTo(this.app.capture.graphs[e.before_graph], e.before_node, "graph") : null;
     return h("li", { class: `edit ${e.kind} ${e.level}` }, h("span.sign", { "aria-label": e.kind }, { added: "+", removed: "−", changed: "~" }[e.kind] ?? "·"),
-      h("div", h("div", open ? h("button.link", { onclick: open }, e.text) : h("span", e.text), e.times > 1 ? h("span.times", `×${e.times}`) : null, h("span", { class: `tag ${e.level === "fail" ? "bad" : e.level === "warn" ? "warn" : ""}` }, e.level)),
+      h("div", h("div.what", open ? h("button.link", { onclick: open }, e.text) : h("span", e.text), e.times > 1 ? h("span.times", `×${e.times}`) : null, h("span", { class: `tag ${e.level === "fail" ? "bad" : e.level === "warn" ? "warn" : ""}` }, e.level)),
         e.before || e.after ? h("div.mono.ba", h("del", e.before), " → ", h("ins", e.after)) : null, e.place ? h("span.muted", e.place) : null));
   }
 }

@@ -11,6 +11,8 @@ export const ROW_GAP = 24;
 export const PORT_GAP = 12;
 export const LANE = 9;
 export const MAX_ROW = 14;
+/** Items of a row that nothing connects. */
+export const MAX_LOOSE = 3;
 
 /** Rows by longest path. Edges that close a cycle are marked in `back` and do not count. */
 export function ranks(n, edges) {
@@ -100,10 +102,10 @@ function order(rows, { up, down }, total) {
 }
 
 /** A row too long to read becomes several: its items do not depend on one another. */
-function wrap(rows) {
+function wrap(rows, most) {
   const out = [];
   rows.forEach((row, r) => {
-    const parts = r === 0 || r === rows.length - 1 ? 1 : Math.ceil(row.length / MAX_ROW), size = Math.ceil(row.length / parts) || 1;
+    const parts = r === 0 || r === rows.length - 1 ? 1 : Math.ceil(row.length / most), size = Math.ceil(row.length / parts) || 1;
     if (!row.length) return void out.push(row);
     for (let k = 0; k < row.length; k += size) out.push(row.slice(k, k + size));
   });
@@ -163,7 +165,26 @@ function nominalCentres(problem, rows, rowOf, { up, down }) {
  */
 export function skeleton(problem) {
   const parts = components(problem).map((items) => ({ ...connected(part(problem, items)), items }));
+  assignShelves(parts, problem.n);
   return { problem, parts };
+}
+
+/** Parts that nothing connects stand side by side until that is too wide by their closed widths; ports keep a part at the top. */
+function assignShelves(parts, n) {
+  let shelf = 0, used = 0, limit = 0;
+  parts.forEach((p, k) => {
+    const width = extentOf(p), ported = p.items[p.items.length - 1] >= n;
+    if (k === 0) limit = Math.max(2400, 1.3 * width);
+    else if (!ported && used + width > limit) { shelf++; used = 0; }
+    p.shelf = shelf; p.ported = ported;
+    used += width + 2 * GAP_X;
+  });
+}
+
+function extentOf({ cx, problem: { n, width } }) {
+  let lo = 0, hi = 0;
+  for (let i = 0; i < n; i++) { lo = Math.min(lo, cx[i] - width[i] / 2); hi = Math.max(hi, cx[i] + width[i] / 2); }
+  return hi - lo;
 }
 
 /** Items and ports by connection, the largest first; single ones together last. */
@@ -175,7 +196,8 @@ function components({ n, nin, nout, edges }) {
   for (let i = 0; i < total; i++) (groups.get(find(i)) ?? groups.set(find(i), []).get(find(i))).push(i);
   const parts = [];
   for (const items of groups.values()) if (items.length > 1) parts.push(items); else alone.push(items[0]);
-  parts.sort((a, b) => b.length - a.length || a[0] - b[0]);
+  const ported = (items) => (items[items.length - 1] >= n ? 0 : 1); // those with ports first: these stay at the top
+  parts.sort((a, b) => ported(a) - ported(b) || b.length - a.length || a[0] - b[0]);
   if (alone.length) parts.push(alone);
   return parts;
 }
@@ -193,7 +215,7 @@ function connected(problem) {
   const total = problem.n + problem.nin + problem.nout, ranked = ranks(problem.n, problem.edges);
   tighten(problem.n, problem.edges, ranked);
   const near = adjacency(total, problem.edges, ranked.back);
-  const rows = wrap(order(buildRows(problem, ranked.rank), near, total));
+  const rows = wrap(order(buildRows(problem, ranked.rank), near, total), problem.edges.length ? MAX_ROW : MAX_LOOSE);
   const rowOf = new Int32Array(total);
   rows.forEach((row, r) => row.forEach((i) => { rowOf[i] = r; }));
   const cx = nominalCentres(problem, rows, rowOf, near);
@@ -211,25 +233,43 @@ function rowGaps(problem, rows, rowOf, cx) {
   return rows.map((row, r) => (r === 0 || r === rows.length - 2 ? PORT_GAP : ROW_GAP) + Math.min(40, 3 * turns[r]));
 }
 
+/**
+ * Real positions. Each row starts from its closed widths, following the rows above; then what is open pushes its
+ * neighbours aside and stays where it is, so that opening a box never moves the box itself or anything above it.
+ */
 function settleRows(skel, size) {
-  const { problem: { n }, rows, cx, up, gaps } = skel, x = Float64Array.from(cx), y = new Float64Array(cx.length);
-  const top = [], bottom = [];
-  const shift = (i) => {
+  const { problem: { n, width }, rows, cx, up, gaps } = skel, x = Float64Array.from(cx), y = new Float64Array(cx.length);
+  const top = [], bottom = [], half = (i) => (i < n ? width[i] / 2 : 4), gap = (a) => (a < n ? GAP_X : 6);
+  const follow = (i) => {
     let sum = 0;
     for (const j of up[i]) sum += x[j] - cx[j];
     return up[i].length ? sum / up[i].length : 0;
   };
-  const L = (i) => (i < n ? size.left[i] : 4), R = (i) => (i < n ? size.right[i] : 4);
-  const gap = (a) => (a < n ? GAP_X : 6), weight = (i) => (i < n && size.open[i] ? 6 : 1);
   let at = 0;
   rows.forEach((row, r) => {
-    if (r) place(row, (i) => cx[i] + shift(i), weight, L, R, gap).forEach((v, k) => { x[row[k]] = v; });
+    if (r) place(row, (i) => cx[i] + follow(i), () => 1, half, half, gap).forEach((v, k) => { x[row[k]] = v; });
+    pushAside(row, x, n, size, half, gap);
     let h = 0;
     for (const i of row) { y[i] = at; if (i < n) h = Math.max(h, size.height[i]); }
     top.push(at); bottom.push(at + h);
     at += h + (r < rows.length - 1 ? gaps[r] : 0);
   });
   return { x, y, top, bottom, height: at };
+}
+
+/**
+ * An item that is wider than when closed moves all on its right to the right and all on its left to the left. Of the
+ * free space between two neighbours each may use half, so that one's growth never depends on the other's.
+ */
+function pushAside(row, x, n, size, half, gap) {
+  const right = [], left = []; // by pair: how far the left one's growth pushes right, the right one's pushes left
+  for (let k = 0; k + 1 < row.length; k++) {
+    const a = row[k], b = row[k + 1], free = x[b] - x[a] - half(a) - half(b) - gap(a);
+    right.push(a < n ? Math.max(0, size.right[a] - half(a) - free / 2) : 0);
+    left.push(b < n ? Math.max(0, size.left[b] - half(b) - free / 2) : 0);
+  }
+  let shift = -left.reduce((s, v) => s + v, 0);
+  row.forEach((i, k) => { x[i] += shift; shift += (right[k] ?? 0) + (left[k] ?? 0); });
 }
 
 /** Straight vertical lanes for the edges that pass rows: beside boxes, never under them. */
@@ -293,21 +333,23 @@ function slots(arrivals, halfWidth) {
  * The real layout: `size` has left, right (from the axis), height and open per item; `links` are the edges to draw,
  * each { a, b, ao, bo, source }, where ao and bo are ports on an open box (offset from its axis) or null.
  * Goes out: x (axis) and y (top) per item, the extent, and one route per link:
+ * `part` tells which items are connected;
  * [sx, sy, turn, tx, ty] between neighbouring rows, [sx, sy, turn, lane, laneTop, laneBottom, tx, ty] past rows.
  */
 export function realise(skel, size, links) {
   const { problem: { n, nin, nout } } = skel, total = n + nin + nout;
-  const out = { x: new Float64Array(total), y: new Float64Array(total), routes: new Array(links.length), left: 0, right: 0, height: 0 };
+  const out = { x: new Float64Array(total), y: new Float64Array(total), routes: new Array(links.length), left: 0, right: 0, height: 0, part: new Int32Array(total) };
   const shelf = new Shelf();
-  for (const p of skel.parts) {
+  skel.parts.forEach((p, number) => {
+    for (const i of p.items) out.part[i] = number;
     const at = new Map(p.items.map((i, k) => [i, k])), own = p.items.filter((i) => i < n), mine = links.map((l, e) => e).filter((e) => at.has(links[e].a));
     const pick = (list) => own.map((i) => list[i]), sizes = { left: pick(size.left), right: pick(size.right), height: pick(size.height), open: pick(size.open) };
     const made = layPart(p, sizes, mine.map((e) => ({ ...links[e], a: at.get(links[e].a), b: at.get(links[e].b) })));
-    const [dx, dy] = shelf.add(made, sizes);
+    const [dx, dy] = shelf.add(made, sizes, p.items.slice(own.length).map((_, k) => made.x[own.length + k]), p.shelf);
     p.items.forEach((i, k) => { out.x[i] = made.x[k] + dx; out.y[i] = made.y[k] + dy; });
     mine.forEach((e, k) => { out.routes[e] = moved(made.routes[k], dx, dy); });
     out.left = Math.max(out.left, -(made.left + dx)); out.right = Math.max(out.right, made.right + dx); out.height = Math.max(out.height, made.height + dy);
-  }
+  });
   out.left = -out.left;
   for (let p = n + nin; p < total; p++) { // every value that leaves does so at the bottom
     links.forEach((l, e) => { if (l.b === p) out.routes[e] = longer(out.routes[e], out.height); });
@@ -316,29 +358,30 @@ export function realise(skel, size, links) {
   return out;
 }
 
-/** Puts parts side by side at the top, as far left as the boxes beside them allow, and on a new shelf when too wide. */
+/** Puts the parts of a shelf side by side, as far left as the boxes beside them allow, and the shelves below one another. */
 class Shelf {
-  constructor() { Object.assign(this, { boxes: [], top: 0, limit: 0, first: true, left: 0 }); }
+  constructor() { Object.assign(this, { boxes: [], top: 0, number: 0, left: 0 }); }
 
-  add(made, size) {
-    let dx = 0, dy = 0;
-    if (!this.first) {
-      dx = this.beside(made);
-      if (made.right + dx > this.limit) {
-        this.top = Math.max(...this.boxes.map((b) => b.bottom)) + 2 * ROW_GAP;
-        dx = Math.max(this.left, this.beside(made));
-      }
-      dy = this.top;
-    } else { this.left = made.left; this.limit = Math.max(2400, 1.6 * made.right - 0.6 * made.left); }
-    for (let i = 0; i < size.left.length; i++) this.boxes.push({ top: made.y[i] + dy, bottom: made.y[i] + size.height[i] + dy, right: made.x[i] + size.right[i] + dx });
-    for (const r of made.routes) if (r.length === 8) this.boxes.push({ top: Math.min(r[4], r[5]) + dy, bottom: Math.max(r[4], r[5]) + dy, right: r[3] + LANE + dx });
-    this.first = false;
-    return [dx, dy];
+  add(made, size, ports, number) {
+    if (number > this.number) this.top = Math.max(...this.boxes.map((b) => b.end)) + 2 * ROW_GAP;
+    this.number = number;
+    const first = this.boxes.length === 0, dx = first ? 0 : this.beside(made, ports.length ? Infinity : made.height);
+    if (first) this.left = made.left;
+    this.keep(made, size, ports, dx, this.top);
+    return [dx, this.top];
   }
 
-  beside(made) {
+  /** Remembers boxes, lanes, and the lines below ports, which go on to the bottom whatever its height. */
+  keep(made, size, ports, dx, dy) {
+    const add = (top, bottom, right, end = bottom) => this.boxes.push({ top: top + dy, bottom: bottom + dy, end: end + dy, right: right + dx });
+    for (let i = 0; i < size.left.length; i++) add(made.y[i], made.y[i] + size.height[i], made.x[i] + size.right[i]);
+    for (const r of made.routes) if (r.length === 8) add(Math.min(r[4], r[5]), Math.max(r[4], r[5]), r[3] + LANE);
+    for (const x of ports) add(0, Infinity, x + LANE, made.height);
+  }
+
+  beside(made, height) {
     let x = -Infinity;
-    for (const b of this.boxes) if (b.top < this.top + made.height + ROW_GAP && b.bottom > this.top - ROW_GAP) x = Math.max(x, b.right);
+    for (const b of this.boxes) if (b.top < this.top + height + ROW_GAP && b.bottom > this.top - ROW_GAP) x = Math.max(x, b.right);
     return (x === -Infinity ? this.left : x + 2 * GAP_X) - made.left;
   }
 }

@@ -14,7 +14,7 @@ export class OverviewView {
     this.done = true;
     const { capture } = this.app, { overview } = capture;
     fill(this.element,
-      h("p.verdict", { class: `verdict ${overview.tone}` }, h("i.mark", { "aria-hidden": "true" }), h("span", overview.headline)),
+      h("p.verdict", { class: overview.tone }, h("i.mark", { "aria-hidden": "true" }), h("span", overview.headline)),
       h("div.numbers", overview.numbers.map((n) => this.number(n))),
       overview.mend.length ? h("section", h("h2", "What to mend first"), h("ol.mend", overview.mend.map((m) => this.mend(m)))) : null,
       h("section", h("h2", "Graphs"), this.graphs()),
@@ -24,7 +24,7 @@ export class OverviewView {
   }
 
   number({ label, value, tone, view, note }) {
-    return h("button", { class: `number ${tone}`, onclick: () => this.app.go(view) }, h("b", value.toLocaleString("en")), h("span", label), h("small", note));
+    return h("button.number", { class: tone, onclick: () => this.app.go(view) }, h("b", value.toLocaleString("en")), h("span", label), h("small", note));
   }
 
   mend(m) {

@@ -36,7 +36,7 @@ def facts(record: CaptureRecord) -> dict[str, Any]:
 
 
 def verdict(record: CaptureRecord, counts: Stats) -> tuple[str, str]:
-    """``good``, ``warn`` or ``bad``, and one sentence."""
+    """``good``, ``warn``, ``bad`` or empty where only graphs were recorded, and one sentence."""
     if not counts.graphs:
         return "bad", "Nothing was captured"
     captured = "One graph" if counts.graphs == 1 else f"{counts.graphs:,} graphs"
@@ -52,8 +52,8 @@ def verdict(record: CaptureRecord, counts: Stats) -> tuple[str, str]:
     ]
     said = [text for text in (*warn[:2], *bad, warn[2]) if text]
     if not said:
-        whole = ", no breaks, no recompiles" if record.frames else ""
-        return "good", f"{captured}{whole}"
+        # without frames nobody looked for breaks, so their absence says nothing
+        return ("good", f"{captured}, no breaks, no recompiles") if record.frames else ("", captured)
     return "bad" if any(bad) else "warn", f"{captured}, {', '.join(said)}"
 
 

@@ -165,7 +165,7 @@ def _key(value: ValueInfo) -> Any:
         # storage differs from node to node and is not shown
         return (value.shape, value.dtype, value.stride, value.device, value.requires_grad, value.storage_offset,
                 value.layout, value.subclass, value.flags)  # fmt: skip
-    return msgspec.json.encode(value)
+    return repr(value)
 
 
 def value_row(value: ValueInfo, hints: Mapping[str, Any]) -> dict[str, Any]:

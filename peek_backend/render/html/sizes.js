@@ -44,7 +44,7 @@ export class Sizes {
     let text = this.texts.get(node);
     if (!text) {
       const { graph } = this;
-      text = { title: shorten(graph.label(node).replace(/^operator\./, ""), 30), value: shorten(graph.valueText(node), 34), chips: this.chipRows(node), uses: this.tree.port[node] ? graph.users(node).length : 0 };
+      text = { title: shorten(graph.short(node), 30), value: shorten(graph.valueText(node), 34), chips: this.chipRows(node), uses: this.tree.port[node] ? graph.users(node).length : 0 };
       this.texts.set(node, text);
     }
     return text;

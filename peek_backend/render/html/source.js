@@ -66,8 +66,8 @@ export class SourceView {
   /** Nodes of a line: single ones link to themselves, many of a kind to a search. */
   chips(nodes, line, graph, node) {
     const groups = new Map();
-    for (const i of nodes) (groups.get(graph.label(i)) ?? groups.set(graph.label(i), []).get(graph.label(i))).push(i);
-    const chips = [...groups].map(([label, list]) => h("button.chip", { class: list.includes(node) ? "chip on" : "chip", title: list.length === 1 ? `${graph.name(list[0])}: ${graph.valueText(list[0])}` : `${list.length} nodes`,
+    for (const i of nodes) (groups.get(graph.short(i)) ?? groups.set(graph.short(i), []).get(graph.short(i))).push(i);
+    const chips = [...groups].map(([label, list]) => h("button.chip", { class: list.includes(node) ? "on" : "", title: list.length === 1 ? `${graph.name(list[0])}: ${graph.valueText(list[0])}` : `${list.length} nodes`,
       onclick: () => (list.length === 1 ? this.app.select(list[0]) : this.app.search(`file:"${baseName(this.file)}:${line}" op:"${label}"`)) }, h("i.dot", { style: { background: `var(--op-${this.app.kindName(list[0])})` } }), label, list.length > 1 ? h("small", `×${list.length}`) : null));
     return chips.length > MAX_CHIPS ? [...chips.slice(0, MAX_CHIPS), h("span.muted", `+${chips.length - MAX_CHIPS}`)] : chips;
   }

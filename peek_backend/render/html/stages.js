@@ -31,7 +31,7 @@ class Column {
     const { graph, view } = this, { app } = view, lit = view.lit?.[this.side];
     fill(this.body, this.rows.slice(from, to).map((i, k) => h("div", { class: `row${lit?.has(i) ? " lit" : ""}${graph === app.graph && app.state.selected === i ? " on" : ""}`, "data-node": i, style: { top: `${(from + k) * ROW}px` },
       onmouseenter: () => view.hover(this.side, i), onclick: () => view.click(this.side, i) },
-    h("i.dot", { style: { background: `var(--op-${app.kindName(i, graph)})` } }), h("span.name", graph.text("input", i) || graph.label(i)), h("span.mono.muted", graph.valueText(i)), h("small.muted", graph.text("module", i).split(".").slice(-2).join(".")))));
+    h("i.dot", { style: { background: `var(--op-${app.kindName(i, graph)})` } }), h("span.name", graph.text("input", i) || graph.short(i)), h("span.mono.muted", graph.valueText(i)), h("small.muted", graph.text("module", i).split(".").slice(-2).join(".")))));
   }
 
   y(i) { const k = this.at.get(i); return k === undefined ? null : k * ROW + ROW / 2 - this.scroll.scrollTop; }
@@ -92,6 +92,7 @@ export class StagesView {
     el.width = width * dpr; el.height = height * dpr;
     const ctx = el.getContext("2d"), css = getComputedStyle(el), top = this.left.scroll.offsetTop - el.offsetTop;
     ctx.scale(dpr, dpr);
+    ctx.beginPath(); ctx.rect(0, top, width, height); ctx.clip();
     const line = (i, j, lit) => {
       const a = this.left.y(i), b = this.right.y(j);
       if (a === null || b === null) return;

@@ -3,6 +3,8 @@
 import { baseName } from "./data.js";
 import { fill, h } from "./dom.js";
 
+const MANY = 5;
+
 export class SymbolsView {
   constructor(app) { this.app = app; this.element = h("section.symbols.page"); }
 
@@ -19,7 +21,7 @@ export class SymbolsView {
 
   symbol(s) {
     const state = s.replaced_by != null ? ["warn", `static: ${s.replaced_by}`] : s.unbacked ? ["", "unbacked"] : ["good", "dynamic"];
-    return h("article.card", h("header", h("b.mono", s.name), h("span", { class: `tag ${state[0]}` }, state[1]), h("button.link", { onclick: () => this.app.search(`shape:${s.name}`) }, "nodes that carry it")),
+    return h("article.card", h("header", h("b.mono", s.name), h("span", { class: `tag ${state[0]}` }, state[1]), h("button.link", { onclick: () => this.app.search(`shape:${s.name}`) }, "find nodes")),
       this.range(s), h("dl", (s.sources ?? []).length ? [h("dt", "from"), h("dd.mono", s.sources.join(" = "))] : null, s.hint != null ? [h("dt", "while tracing"), h("dd.mono", String(s.hint))] : null),
       (s.sources ?? []).length > 1 ? h("p.muted", "These sizes were equal while tracing, so they share one symbol.") : null, this.chain(s));
   }
@@ -34,7 +36,9 @@ export class SymbolsView {
   /** Why the symbol is what it is: every fact with the user's line that caused it, in order. */
   chain(s) {
     if (!s.facts?.length) return null;
-    return h("ol.why", s.facts.map((f) => h("li", h("span", f.text), f.user ? h("div.where", f.user.code ? h("code", f.user.code) : null, h("button.link", { onclick: () => this.app.goSource(f.user.file, f.user.line) }, `${baseName(f.user.file)}:${f.user.line}`)) : null)),
+    const seen = new Set(), facts = s.facts.filter((f) => { const key = JSON.stringify(f); return !seen.has(key) && seen.add(key); });
+    const row = (f) => h("li", h("span", f.text), f.user ? h("div.where", f.user.code ? h("code", f.user.code) : null, h("button.link", { onclick: () => this.app.goSource(f.user.file, f.user.line) }, `${baseName(f.user.file)}:${f.user.line}`)) : null);
+    return h("ol.why", facts.slice(0, MANY).map(row), facts.length > MANY ? h("li", h("details", h("summary", `${facts.length - MANY} more`), h("ol.why", facts.slice(MANY, 200).map(row)))) : null,
       s.replaced_by != null ? h("li.end", `so it is ${s.replaced_by} in this graph`) : null);
   }
 

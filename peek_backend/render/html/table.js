@@ -75,8 +75,8 @@ export class TableView {
 
   row(i, at) {
     const { graph } = this.app, selected = this.app.state.selected === i;
-    return h("div.row", { role: "row", "aria-rowindex": at + 2, "aria-selected": String(selected), style: { top: `${at * ROW}px` }, "data-node": i, class: selected ? "row on" : "row", onclick: () => this.app.select(i), ondblclick: () => this.app.go("graph", i) },
-      this.columns().map((c) => h("span.cell", { role: "cell", class: `cell${c.mono ? " mono" : ""}${c.right ? " right" : ""}`, title: c.text(graph, i) },
+    return h("div.row", { role: "row", "aria-rowindex": at + 2, "aria-selected": String(selected), style: { top: `${at * ROW}px` }, "data-node": i, class: selected ? "on" : "", onclick: () => this.app.select(i), ondblclick: () => this.app.go("graph", i) },
+      this.columns().map((c) => h("span.cell", { role: "cell", class: `${c.mono ? "mono" : ""} ${c.right ? "right" : ""}`, title: c.text(graph, i) },
         c.kind ? h("i.dot", { style: { background: `var(--op-${this.app.kindName(i)})` } }) : null, c.text(graph, i))));
   }
 

@@ -1,8 +1,8 @@
 // The containers of one graph and the edges between what stands in them.
 // Items are numbers: a node is its index, container g is N + g (N nodes), so the root is N.
 
-export const PORT_USERS = 6;
-export const PORT_PLACES = 3;
+export const PORT_USERS = 4;
+export const PORT_DEPTH = 2;
 
 export class Tree {
   constructor(graph) {
@@ -35,19 +35,30 @@ export class Tree {
     this.parentOf = parent.map((p) => (p < 0 ? -1 : p + this.N));
   }
 
-  /** Parameters and constants are chips in their users; a value read all over the graph is a named port. */
+  /** Parameters, constants and bodies are chips in their users; a value read all over the graph is a named port. */
   hide() {
     const { graph, N } = this;
+    this.depth = new Int32Array(this.G);
+    for (let g = 1; g < this.G; g++) this.depth[g] = this.depth[this.groups.parent[g]] + 1;
     this.chip = new Uint8Array(N);
     this.port = new Uint8Array(N);
     for (let i = 0; i < N; i++) {
       const users = graph.users(i);
-      if (graph.inline[i] && users.length) this.chip[i] = 1;
-      else if (users.length >= PORT_USERS) {
-        const places = new Set(Array.from(users, (u) => this.groupOf[u]));
-        if (places.size >= PORT_PLACES) this.port[i] = 1;
-      }
+      if (users.length && (graph.inline[i] || graph.cols.body[i] >= 0 && graph.op(i) === "get_attr")) this.chip[i] = 1;
+      else if (users.length >= PORT_USERS && this.scattered(users)) this.port[i] = 1;
     }
+  }
+
+  /** Users in several containers, most of them PORT_DEPTH or more levels below what holds them all. */
+  scattered(users) {
+    let common = this.groupOf[users[0]], deep = 0;
+    const { parent } = this.groups, { depth } = this;
+    for (const u of users) {
+      let g = this.groupOf[u];
+      while (g !== common) { if (depth[g] >= depth[common]) g = parent[g]; else common = parent[common]; }
+    }
+    for (const u of users) if (depth[this.groupOf[u]] - depth[common] >= PORT_DEPTH) deep++;
+    return deep * 2 >= users.length;
   }
 
   /** Children of every container in topological order, without chips and without containers that hold only chips. */
@@ -112,6 +123,7 @@ export class Tree {
   /** What stands open at first: containers from the outside in, one of each kind, until `budget` boxes show. */
   defaultOpen(budget = 70) {
     const open = new Set([this.root]), seen = new Set();
+    const helpers = this.count[0] <= budget || !this.groups.kind.includes("module"); // functions open where there is nothing better
     let shown = this.children[0].length, level = [this.root];
     while (level.length) {
       const next = [];
@@ -119,7 +131,7 @@ export class Tree {
         for (const item of this.children[parent - this.N]) {
           if (item < this.N) continue;
           const g = item - this.N, hash = this.groups.hash[g], more = this.children[g].length;
-          if (this.groups.kind[g] === "fold" || (hash >= 0 && seen.has(hash)) || shown + more > budget) continue;
+          if (this.groups.kind[g] === "fold" || (this.groups.kind[g] === "function" && !helpers) || (hash >= 0 && seen.has(hash)) || shown + more > budget) continue;
           if (hash >= 0) seen.add(hash);
           open.add(item); next.push(item); shown += more;
         }

@@ -1,0 +1,491 @@
+"""The page in a real Chromium: it loads, opens, searches, explains, keeps its state, and asks for nothing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from msgspec.structs import replace
+
+from peek_backend.render.html import page
+from peek_backend.render.html.edits import PageDiff, PageEdit
+from tests.page.hostile import TEXTS, hostile_capture
+from tests.page.synthetic import capture
+
+VIEWS = ("overview", "graph", "table", "source", "stages", "timeline", "symbols")
+
+OVERLAPS = """() => {
+  const name = (e) => `${e.tagName}.${e.className} ${(e.textContent || '').slice(0, 30)}`;
+  const seen = [], inside = document.querySelector('#app').getBoundingClientRect();
+  for (const e of document.querySelectorAll('.top > *, .tabs > button, .bar > *, .numbers > *, .list th, .grid .head > *, .tools > *, .acts > *, .card > *, .what > *')) {
+    const r = e.getBoundingClientRect();
+    if (!r.width || !r.height || getComputedStyle(e).visibility === 'hidden' || e.closest('.sr')) continue;
+    seen.push([e, r]);
+  }
+  const bad = [];
+  for (const [a, ra] of seen) for (const [b, rb] of seen) {
+    if (a === b || a.contains(b) || b.contains(a) || a.parentNode !== b.parentNode) continue;
+    if (ra.left < rb.right - 1 && rb.left < ra.right - 1 && ra.top < rb.bottom - 1 && rb.top < ra.bottom - 1) bad.push(`${name(a)} over ${name(b)}`);
+  }
+  if (document.documentElement.scrollWidth > innerWidth + 1) bad.push(`the page is ${document.documentElement.scrollWidth} px wide`);
+  for (const e of document.querySelectorAll('.top, main, .panel:not([hidden])')) { const r = e.getBoundingClientRect(); if (r.right > inside.right + 1 || r.left < -1) bad.push(`${name(e)} leaves the window`); }
+  return bad;
+}"""
+
+
+def first(opened, kind: str) -> int:
+    """The first closed or open container that shows."""
+    return opened.js(
+        "(() => { let found = -1; const { layout, tree } = app.graphView.current; layout.walk((item, x, y, box) => {"
+        f" if (found < 0 && item !== tree.root && tree.isGroup(item) && {'box.content' if kind == 'open' else '!box.content'}) found = item; return true; }});"
+        " return found; })()"
+    )
+
+
+def place(opened, item: int) -> tuple[float, float]:
+    """Where an item's top left is in the window, after it was brought to the middle."""
+    return tuple(opened.js(
+        f"(() => {{ const v = app.graphView; v.centre({item}); v.paint(); const at = v.current.layout.find({item}), c = v.canvas.camera, r = v.canvasEl.getBoundingClientRect();"
+        " return [r.left + (at.x - at.box.left) * c.k + c.x, r.top + at.y * c.k + c.y]; })()"
+    ))  # fmt: skip
+
+
+def test_the_page_opens_on_the_verdict(open_page):
+    """Without a hash the overview shows: the verdict, the numbers, what to mend first."""
+    opened = open_page()
+    assert "2 graph breaks" in opened.tab.inner_text(".verdict")
+    assert opened.tab.locator(".mend > li").count() == 3
+    assert "Failed to trace builtin operator" in opened.tab.inner_text(".mend > li:first-child")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 780)])
+def test_nothing_overlaps_in_any_view(open_page, width, height, theme):
+    """At desktop and phone width, in both themes, no control covers another and nothing leaves the window."""
+    opened = open_page(width=width, height=height, theme=theme)
+    for view in VIEWS:
+        opened.js(f"(app.select(30), app.go({view!r}))")
+        opened.tab.wait_for_timeout(60)
+        assert opened.tab.evaluate(OVERLAPS) == [], view
+
+
+@pytest.mark.parametrize("nodes", [20, 800, 10_000])
+def test_every_view_shows_at_every_size(open_page, nodes):
+    """Each view has something to show for 20, 800 and 10,000 nodes."""
+    opened = open_page(capture(nodes))
+    for view in VIEWS:
+        opened.tab.click(f'.tabs button[data-view="{view}"]')
+        assert opened.tab.locator("main > section").count() == 1
+        if view != "graph":
+            assert opened.tab.inner_text("main").strip()
+    assert opened.js("app.graphView.canvas.paints") > 0
+
+
+def test_the_canvas_paints_boxes(open_page):
+    """The canvas is not blank: it holds many colours."""
+    opened = open_page(hash_="#v=graph")
+    colours = opened.js(
+        "(() => { const c = app.graphView.canvas; c.draw(); const d = c.ctx.getImageData(0, 0, c.element.width, c.element.height).data, s = new Set();"
+        " for (let i = 0; i < d.length; i += 4) s.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return s.size; })()"
+    )
+    assert colours > 50
+
+
+def test_a_click_on_the_chevron_opens_and_closes(open_page):
+    """The chevron of a closed container opens it in place; the title stays where it was."""
+    opened = open_page(hash_="#v=graph")
+    group = first(opened, "closed")
+    x, y = place(opened, group)
+    opened.tab.mouse.click(x + 11, y + 13)
+    assert opened.js(f"app.graphView.current.layout.open.has({group})")
+    after = opened.js(
+        f"(() => {{ const at = app.graphView.current.layout.find({group}); return at.y * app.graphView.canvas.camera.k + app.graphView.canvas.camera.y; }})()"
+    )
+    top = opened.js("app.graphView.canvasEl.getBoundingClientRect().top")
+    assert abs(after + top - y) < 1
+    opened.js(f"app.graphView.toggle({group})")
+    assert not opened.js(f"app.graphView.current.layout.open.has({group})")
+
+
+def test_one_of_each_repeated_layer_is_open(open_page):
+    """At first layer 0 is open and the eleven others are one box ×11."""
+    opened = open_page(hash_="#v=graph")
+    titles = opened.js(
+        "(() => { const out = [], { layout, tree, sizes } = app.graphView.current; layout.walk((item, x, y, box) => { if (tree.isGroup(item)) out.push([sizes.groupText(item).title, sizes.groupText(item).times, !!box.content]); return true; }); return out; })()"
+    )
+    assert ["layers.0", 0, True] in titles
+    assert ["layers.1 … 11", 11, False] in titles
+
+
+def test_a_fold_says_what_differs(open_page):
+    """The panel of a fold says that its members are built alike."""
+    opened = open_page(hash_="#v=graph")
+    opened.js(
+        "(() => { const { tree, sizes, layout } = app.graphView.current; layout.walk((item) => { if (tree.isGroup(item) && sizes.groupText(item).times) app.select(item); return true; }); })()"
+    )
+    text = opened.tab.inner_text(".panel")
+    assert "11 times" in text
+    assert "Built exactly like layers.0" in text
+
+
+def test_search_finds_by_field(open_page):
+    """op:, dtype:, module:, shape:, file: and plain words find what they name, and a minus takes away."""
+    record = capture(800)
+    graph = record.graphs[0]
+    linear = sum("linear" in n.target for n in graph.nodes)
+    opened = open_page(record, "#v=table")
+    found = lambda query: opened.js(f"(app.search({query!r}, true), app.hitList.length)")  # noqa: E731
+    assert found("op:linear") == linear
+    assert found("op:linear module:layers.3.") == 7
+    assert found("op:linear -module:layers") == linear - 84
+    assert found("dtype:i64") == sum(getattr(n.value, "dtype", "") == "int64" for n in graph.nodes)
+    assert found("shape:[1,s0,1376]") == 12 * 4
+    assert found("shape:[1,*,1376]") == 12 * 4
+    assert found("file:modeling_llama.py:254") == 12
+    assert found("module:layers.*.mlp.gate_proj") == 12
+    assert found('"modeling_llama" op:nothing') == 0
+    assert found("bytes:>10M") == 2
+
+
+def test_typing_a_search_and_walking_its_hits(open_page):
+    """Slash goes to the field, Enter walks from hit to hit and opens what hides them."""
+    opened = open_page(hash_="#v=graph")
+    opened.tab.keyboard.press("/")
+    opened.tab.keyboard.type("op:silu")
+    assert "12 found" in opened.tab.inner_text(".found")
+    opened.tab.keyboard.press("Enter")
+    opened.tab.keyboard.press("Enter")
+    assert "2 of 12" in opened.tab.inner_text(".found")
+    assert "silu" in opened.tab.inner_text(".panel h2")
+    assert opened.js("app.graphView.current.layout.find(app.state.selected).item === app.state.selected")
+
+
+def test_the_panel_tells_all_of_a_node(open_page):
+    """Shape, dtype, stride, device, arguments, users, module, line with code, symbols with range and source."""
+    record = capture(800)
+    node = next(n for n in record.graphs[0].nodes if n.target.endswith("scaled_dot_product_attention"))
+    opened = open_page(record, f"#v=graph&s={node.index}")
+    text = opened.tab.inner_text(".panel")
+    for part in ("[1, 8, s0, 64]", "f32", "(8*s0*64, s0*64, 64, 1)", "cpu", "layers.0.self_attn", "LlamaAttention", "modeling_llama.py:254",
+                 "attn_output = sdpa(query", "in [2, 4096], 16 while tracing", "input_ids.shape[1]", "attention_mask"):  # fmt: skip
+        assert part in text, part
+    opened.tab.click(".panel .args .link >> nth=0")
+    assert "add" in opened.tab.inner_text(".panel h2")
+
+
+def test_the_panel_shows_guards_of_an_input(open_page):
+    """The guards on an input are listed at its node."""
+    opened = open_page(hash_="#v=graph&s=1")
+    assert "2 <= input_ids.shape[1] <= 4096" in opened.tab.inner_text(".panel")
+
+
+def test_ancestors_and_descendants_are_lit(open_page):
+    """Ancestors are all that a node depends on, descendants all that depends on it; the rest is dimmed."""
+    record = capture(100)
+    graph = record.graphs[0]
+    opened = open_page(record, "#v=graph&s=20&r=up")
+    mask = opened.js("Array.from(app.graphView.current.mask)")
+    wanted, todo = set(), [20]
+    from peek_backend.model import node_refs
+
+    while todo:
+        i = todo.pop()
+        if i not in wanted:
+            wanted.add(i)
+            todo.extend(node_refs(graph.nodes[i]))
+    assert {i for i, on in enumerate(mask) if on} == wanted
+    opened.js("app.reach('down')")
+    assert opened.js("app.graphView.current.mask[app.graph.n - 1]") == 1
+
+
+def test_keyboard_alone_reaches_everything(open_page):
+    """Digits switch views, arrows walk along edges, Enter opens, Escape clears."""
+    opened = open_page(hash_="#v=graph")
+    press = opened.tab.keyboard.press
+    press("ArrowDown")
+    start = opened.js("app.state.selected")
+    press("ArrowDown")
+    assert opened.js(
+        f"app.graphView.current.tree.isGroup(app.state.selected) || app.graph.users({start}).includes(app.state.selected)"
+    )
+    group = first(opened, "closed")
+    opened.js(f"app.select({group})")
+    press("Enter")
+    assert opened.js(f"app.graphView.current.layout.open.has({group})")
+    press("Escape")
+    assert opened.js("app.state.selected") is None
+    for digit, view in enumerate(VIEWS, 1):
+        press(str(digit))
+        assert opened.js("app.state.view") == view
+    press("?")
+    assert opened.tab.locator("dialog[open]").count() == 1
+
+
+def test_the_table_walks_by_keyboard_and_sorts(open_page):
+    """Arrow keys move the selected row, a click on a column sorts by it both ways."""
+    opened = open_page(hash_="#v=table")
+    opened.tab.focus(".grid .scroll")
+    opened.tab.keyboard.press("ArrowDown")
+    opened.tab.keyboard.press("ArrowDown")
+    assert opened.js("app.state.selected") == 1
+    opened.tab.click("text=bytes")
+    opened.tab.click("text=bytes")
+    top = opened.js("app.views.table.rows[0]")
+    assert opened.js(f"app.graph.value({top}).bytes") == 32000 * 512 * 4
+    assert opened.tab.get_attribute(".head [aria-sort=descending]", "role") == "columnheader"
+
+
+def test_the_table_keeps_few_rows_in_the_document(open_page):
+    """10,000 rows are virtual: a screen of them is in the document, all are counted for screen readers."""
+    opened = open_page(capture(10_000), "#v=table")
+    assert opened.tab.locator(".rows .row").count() < 80
+    assert int(opened.tab.get_attribute("[role=table]", "aria-rowcount")) > 9_000
+
+
+def test_the_table_copies_as_markdown_and_csv(open_page):
+    """Both copies have a row for each node, and cells that neither format reads as marks or formulas."""
+    record = capture(20)
+    opened = open_page(record, "#v=table")
+    markdown = opened.js("app.views.table.text('markdown')")
+    csv = opened.js("app.views.table.text('csv')")
+    assert markdown.count("\n") == len(record.graphs[0].nodes) + 2
+    assert csv.count("\r\n") == len(record.graphs[0].nodes) + 1
+    assert '"f32[1, s0, 512]"' in csv
+
+
+def test_the_hash_opens_the_same_view(open_page):
+    """View, graph, selection, search, open containers, overlay and theme come back from the address alone."""
+    opened = open_page(hash_="#v=graph")
+    group = first(opened, "closed")
+    opened.js(
+        f"(app.graphView.toggle({group}), app.select(40), app.search('op:mul', true), app.set({{ overlay: 'bytes' }}), app.switchTheme())"
+    )
+    opened.tab.wait_for_timeout(400)
+    hash_, camera = opened.js("location.hash"), opened.js("app.graphView.canvas.camera")
+    again = opened.go(hash_)
+    assert again.js(f"app.graphView.current.layout.open.has({group})")
+    assert again.js(
+        "[app.state.view, app.state.selected, app.state.query, app.state.overlay, document.documentElement.dataset.theme]"
+    ) == ["graph", 40, "op:mul", "bytes", "dark"]
+    assert again.js("app.graphView.canvas.camera.k") == pytest.approx(camera["k"], rel=0.01)
+    assert again.js("app.graphView.canvas.camera.y") == pytest.approx(camera["y"], abs=3)
+
+
+@pytest.mark.parametrize(
+    "hash_",
+    ["#v=nowhere&g=99&s=1e9&o=zz-zzzz.%&c=NaN,1,2", "#%E0%A4%A", "#v=graph&s=g99999&c=0,0,0", "#&&==&"],
+)
+def test_a_broken_hash_is_harmless(open_page, hash_):
+    """What the hash names and the capture lacks is left out."""
+    opened = open_page(hash_=hash_)
+    assert opened.tab.locator("main > section").count() == 1
+
+
+def test_overlays_colour_nodes_and_say_what_colours_mean(open_page):
+    """Bytes, dtype and device colour boxes, each with a legend."""
+    opened = open_page(hash_="#v=graph")
+    for name, legend in (("bytes", "MiB"), ("dtype", "f32"), ("device", "cpu")):
+        opened.tab.select_option(".tools select", name)
+        opened.js("app.update()")
+        assert legend in opened.tab.inner_text(".legend")
+        assert opened.js("app.graphView.current.fill(30)").startswith("#")
+
+
+def test_the_theme_follows_the_system_and_the_switch(open_page):
+    """Dark where the system asks for it; the switch changes page and canvas alike."""
+    opened = open_page(hash_="#v=graph", theme="dark")
+    dark = opened.js("app.graphView.canvas.colours.canvas")
+    opened.tab.keyboard.press("t")
+    assert opened.js("app.graphView.canvas.colours.canvas") != dark
+    assert opened.js("document.documentElement.dataset.theme") == "light"
+
+
+def test_export_gives_svg_png_and_dot(open_page, tmp_path):
+    """Each export is a file of its kind with the visible boxes in it; the SVG is well-formed XML."""
+    from xml.etree import ElementTree
+
+    opened = open_page(hash_="#v=graph")
+    for kind in ("svg", "png", "dot"):
+        opened.tab.click(".menu summary")
+        with opened.tab.expect_download() as download:
+            opened.tab.click(f".menu button >> text={kind.upper()}")
+        data = tmp_path / f"out.{kind}"
+        download.value.save_as(data)
+        if kind == "png":
+            assert data.read_bytes().startswith(b"\x89PNG")
+        elif kind == "svg":
+            assert "embed_tokens" in " ".join(ElementTree.parse(data).getroot().itertext())
+        else:
+            assert "subgraph cluster_" in data.read_text("utf-8")
+            assert "->" in data.read_text("utf-8")
+
+
+def test_source_and_nodes_point_at_each_other(open_page):
+    """A node opens its line; a line's chip opens its node or a search for all it made."""
+    record = capture(800)
+    node = next(n.index for n in record.graphs[0].nodes if n.target == "torch.outer")
+    opened = open_page(record, f"#v=source&s={node}")
+    assert opened.tab.inner_text(".line.on .no") == "90"
+    opened.tab.click('.line[data-line="93"] .chip')
+    assert opened.js("app.graph.name(app.state.selected)") == "sin"
+    opened.tab.click('.line[data-line="254"] .chip')
+    assert opened.js("[app.state.view, app.hitList.length]") == ["graph", 12]
+
+
+def with_stages():
+    """A capture whose forward graph came node by node from its Dynamo graph."""
+    record = capture(200)
+    graph = record.graphs[0]
+    nodes = tuple(replace(n, origins=((graph.key, n.index),)) for n in graph.nodes)
+    return replace(record, graphs=(graph, replace(graph, stage="forward", nodes=nodes), *record.graphs[1:]))
+
+
+def test_stages_stand_side_by_side_with_provenance(open_page):
+    """Hovering a node lights what it came from and what it became in the other graph; the panel lists both."""
+    opened = open_page(with_stages(), "#v=stages")
+    opened.tab.hover('.column:first-child .row[data-node="4"]')
+    lit = opened.tab.locator(".column .row.lit")
+    assert [row.get_attribute("data-node") for row in lit.all()] == ["4", "4"]
+    opened.tab.click('.column:first-child .row[data-node="4"]')
+    assert "Became" in opened.tab.inner_text(".panel")
+    assert "forward" in opened.tab.inner_text(".panel")
+
+
+def test_the_timeline_tells_why(open_page):
+    """Frames with their outcome, breaks with hints, recompiles with what was expected and what came."""
+    text = re.sub(r"\s+", " ", open_page(hash_="#v=timeline").tab.inner_text("main"))
+    for part in (
+        "given up at the recompile limit",
+        "generate ▸ resume#1",
+        "x.shape[0] expected 4, got 6",
+        "Move print out of the compiled region.",
+        "variant 2",
+        "break asked for",
+    ):
+        assert part in text, part
+
+
+def test_symbols_tell_their_chain(open_page):
+    """A symbol's range, sources, and the facts that made it static, with the user's line."""
+    text = open_page(hash_="#v=symbols").tab.inner_text("main")
+    for part in (
+        "2 … 4096",
+        "static: 1",
+        "specialised to 1 by the guard",
+        "if seq_len > self.max_seq_len_cached",
+        "so it is 1 in this graph",
+    ):
+        assert part in text, part
+
+
+def test_a_diff_is_listed_and_marked(open_page):
+    """Edits are listed with their verdict; a click opens the node, which the graph marks, and so its containers."""
+    edits = (
+        PageEdit("added", "op added: operator.mul", graph="0/0", node=30, times=24, place="model.py:18"),
+        PageEdit("changed", "dim became static", graph="0/0", node=60, before_graph="0/0", before_node=60, before="f32[s0]", after="f32[4]"),
+        PageEdit("removed", "op removed: F.dropout", before_graph="0/0", before_node=44),
+        PageEdit("info", "20 nodes renamed", "info", graph="9/9", node=3),
+    )  # fmt: skip
+    diff = PageDiff("3 failing changes", "bad", edits, capture(200))
+    opened = open_page(capture(200), diff=diff)
+    assert opened.js("app.state.view") == "diff"
+    assert "3 failing changes" in opened.tab.inner_text(".verdict")
+    opened.tab.click("text=op added: operator.mul")
+    assert opened.js("[app.state.view, app.state.selected]") == ["graph", 30]
+    assert opened.js("app.graphView.current.mark(30)") == "added"
+    assert opened.js("app.graphView.current.mark(app.graphView.current.tree.path(30)[0])") == "added"
+    opened.js("app.go('diff')")
+    opened.tab.click("text=op removed: F.dropout")
+    assert opened.js("app.graph.side") == "before"
+    assert opened.js("app.graphView.current.mark(44)") in ("removed", "changed")
+
+
+def test_hostile_text_is_only_text(open_page):
+    """Tags, quotes, separators, control characters and 100 kB of text show as text in every view and export."""
+    opened = open_page(hostile_capture())
+    for view in VIEWS:
+        opened.js(f"(app.go({view!r}), app.select(8))")
+        opened.tab.wait_for_timeout(30)
+        assert opened.tab.evaluate(OVERLAPS) == [], view
+    for text in ("svg", "dot"):
+        assert opened.tab.evaluate(f"window.peek.{text}().length") > 100
+    from xml.etree import ElementTree
+
+    ElementTree.fromstring(opened.tab.evaluate("(window.peek.app.go('graph'), window.peek.svg())"))
+    assert opened.tab.evaluate("window.pwned") is None
+    assert opened.tab.locator("img, iframe, script[src], a[href^=javascript]").count() == 0
+
+
+def test_hostile_text_without_javascript(chromium, tmp_path):
+    """The plain HTML shows hostile texts as text too, and has no image or script of theirs."""
+    path = tmp_path / "hostile.html"
+    path.write_text(page(hostile_capture()), encoding="utf-8")
+    context = chromium.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(path.as_uri())
+    assert tab.locator("img, iframe").count() == 0
+    assert tab.locator("script").count() == 2
+    assert TEXTS[1] in tab.inner_text("body")
+    context.close()
+
+
+def test_without_javascript_there_is_an_overview_and_tables(chromium, tmp_path):
+    """The verdict, what to mend, and folded tables of at most 500 rows are plain HTML."""
+    path = tmp_path / "plain.html"
+    path.write_text(page(capture(10_000)), encoding="utf-8")
+    context = chromium.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(path.as_uri())
+    text = tab.inner_text("body")
+    assert "2 graph breaks" in text
+    assert "Failed to trace builtin operator" in text
+    assert "F.embedding" in text
+    assert 10 < tab.locator("tr").count() <= 500 + 10
+    context.close()
+
+
+def test_the_policy_allows_no_request(open_page):
+    """A script that tries to fetch, open a socket, load an image or evaluate text is refused by the page's policy."""
+    opened = open_page()
+    refused = opened.tab.evaluate("""async () => {
+      const tries = { fetch: () => fetch('https://example.invalid/'), eval: () => new Promise((ok, no) => setTimeout(() => { try { ok(window['ev' + 'al']('1')); } catch (e) { no(e); } })), image: () => new Promise((ok, no) => { const i = new Image(); i.onload = ok; i.onerror = no; i.src = 'https://example.invalid/a.png'; }) };
+      const out = [];
+      for (const [name, f] of Object.entries(tries)) { try { await f(); } catch { out.push(name); } }
+      return out;
+    }""")
+    assert refused == ["fetch", "eval", "image"]
+    assert all("Content Security Policy" in e for e in opened.errors), "only refusals are logged"
+    assert opened.refused == opened.outside(), "what was tried never left the browser"
+    opened.errors.clear()
+    opened.requests.clear()
+
+
+def test_the_page_works_in_a_sandboxed_frame(open_page):
+    """As in a notebook: srcdoc, sandbox without same-origin; the graph shows and nothing throws."""
+    from peek_backend.render.html.page import frame
+
+    html = f'<!DOCTYPE html><html data-ready="1"><body>{frame(page(capture(100)))}</body></html>'
+    opened = open_page(html=html)
+    inner = opened.tab.frames[1]
+    inner.wait_for_selector("html[data-ready]", timeout=10_000)
+    inner.click('.tabs button[data-view="graph"]')
+    assert inner.evaluate("window.peek.app.state.view") == "graph"
+
+
+def test_the_overview_prints(open_page, tmp_path):
+    """Printing gives the overview without the page's controls."""
+    opened = open_page()
+    opened.tab.emulate_media(media="print")
+    assert opened.tab.locator(".tabs").is_hidden()
+    assert opened.tab.locator("main .verdict").is_visible()
+    assert opened.tab.evaluate("getComputedStyle(document.querySelector('.page')).overflow") == "visible"
+
+
+def test_empty_and_tiny_captures_open(open_page):
+    """A capture without graphs, and a graph without nodes, show that there is nothing, in every view."""
+    record = capture(20)
+    for one in (replace(record, graphs=()), replace(record, graphs=(replace(record.graphs[0], nodes=()),))):
+        opened = open_page(one)
+        for view in VIEWS:
+            opened.js(f"app.go({view!r})")
+        assert opened.tab.locator("main").inner_text().strip()
