@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -18,6 +19,7 @@ IMAGES = gallery.SAMPLES / "images"
 
 def main() -> None:
     IMAGES.mkdir(exist_ok=True)
+    sys.argv = ["samples/demo.py"]  # the page tells the command that it was captured with
     record = llama()
     record.save(IMAGES / "llama.svg")
     with tempfile.TemporaryDirectory() as folder:
@@ -42,7 +44,7 @@ def screenshot(page: Path, target: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         tab = browser.new_page(viewport={"width": 1200, "height": 760})
-        tab.goto(page.as_uri() + "#view=graph")
+        tab.goto(page.as_uri() + "#v=graph&d=light")
         tab.wait_for_timeout(1500)
         tab.screenshot(path=target)
         browser.close()

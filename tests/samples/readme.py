@@ -62,6 +62,8 @@ def output(command: str, folder: Path) -> str:
     )  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"{command!r} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    if "problem at" in done.stdout:
+        raise RuntimeError(f"{command!r} tells of a problem; it is no example:\n{done.stdout}")
     return gallery.tidy(done.stdout.replace(f"{folder}{os.sep}", ""))
 
 
