@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -127,8 +128,10 @@ class _Parser:
 
     def text_value(self, text: str, start: int) -> str:
         try:
-            return ast.literal_eval(text)
-        except (SyntaxError, ValueError):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # an escape that Python only warns of is no escape
+                return ast.literal_eval(text)
+        except (SyntaxError, ValueError, Warning):
             self.fail("the text has a wrong escape", "double each backslash that stands for itself", start)
 
     def number(self, text: str) -> int | float:
