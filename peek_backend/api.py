@@ -85,6 +85,15 @@ class Record(CaptureRecord, frozen=True, omit_defaults=True):
         """Write the page: one offline file."""
         return write(self, os.fspath(path), kind="html")
 
+    def explain(self, topic: str | None = None, *, width: int | None = None, details: bool = False) -> str:
+        """What happened and what to mend, or all about one topic: a break, a frame, a compile id, a symbol or size.
+
+        ``r.explain("x.shape[1]")`` says why that size is static. Raises PeekError for what the capture does not have.
+        """
+        from .render.explain import explain_text
+
+        return explain_text(self, topic, width=width, details=details)
+
     def to_json(self) -> bytes:
         """The capture as JSON, as ``save`` writes it and ``load`` reads it."""
         from .snapshot import jsonfile

@@ -154,15 +154,23 @@ _RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 
 
 def _joined(callers: Sequence[StackFrame], inner: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
-    """The callers, then the frames that Dynamo traced.
+    """The callers, then the frames that Dynamo traced, as one stack of the program."""
+    return tidy((*callers, *inner))
 
-    A resume function goes by the name of the function it continues, which stands among its callers as well: one of them is kept.
+
+def tidy(stack: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
+    """A stack without Dynamo's own: a resume function goes by the name of the function that it continues.
+
+    That function stands among the callers as well; of the two, the line further on is kept.
     """
-    inner = [_by_own_name(f) for f in inner]
-    outer = [_by_own_name(f) for f in callers]
-    while outer and inner and (outer[-1].file, outer[-1].function) == (inner[0].file, inner[0].function):
-        outer.pop()
-    return (*outer, *inner)
+    kept: list[StackFrame] = []
+    for frame in stack:
+        resumed = _RESUME.search(frame.function) is not None
+        own = _by_own_name(frame)
+        if kept and resumed and (kept[-1].file, kept[-1].function) == (own.file, own.function):
+            kept.pop()
+        kept.append(own)
+    return tuple(kept)
 
 
 def _by_own_name(frame: StackFrame) -> StackFrame:

@@ -110,13 +110,19 @@ def _plural(count: int, word: str) -> str:
     return word if count == 1 else word + "s"
 
 
-def advice(failed: Sequence[FailedGuard], *, refused: bool = False, limit: str = "recompile_limit") -> str:
-    """What to change so that the guard that failed does not fail again; empty where nothing general can be said."""
-    found = next((text for text in map(_advice, failed) if text), "")
+def advice(failed: Sequence[FailedGuard], *, refused: bool = False, continues: str = "") -> str:
+    """What to change so that the guard that failed does not fail again; empty where nothing general can be said.
+
+    ``continues`` names the function of a frame that goes on after a break: sizes come to it from there.
+    """
+    if continues and failed and _SIZE.match(failed[0].source) and _is_int(failed[0].expected or ""):
+        found = f"the size comes from {continues}: mark its inputs dynamic, or mend the break"
+    else:
+        found = next((text for text in map(_advice, failed) if text), "")
     if not refused:
         return found
-    raised = f"or raise torch._dynamo.config.{limit}"
-    return f"{found}; {raised}" if found else raised.removeprefix("or ")
+    raised = "raise torch._dynamo.config.recompile_limit"
+    return f"{found}; or {raised}" if found else raised
 
 
 def _advice(guard: FailedGuard) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..model import StackFrame
 from .breaks import parse_message, user_frames
 from .fakekernels import fake_kernel_stub
-from .sources import parse_stack
+from .sources import parse_stack, readable
 
 _INNER = re.compile(
     r"Dynamo failed to run FX node with fake tensors: call_\w+ (.*?)\(.*?: got (\w+)\((['\"])(.*)\3\)",
@@ -31,7 +31,8 @@ def read_failure(error: BaseException) -> Told:
     """The exception that ended a compile, as torch raised it, in few words."""
     text, kind = str(error), type(error).__qualname__
     stub = fake_kernel_stub(text)
-    return Told(f"{kind}: {_reason(text)}"[:_MOST_TEXT], stub or _fix(text), _line(error, text))
+    reason = readable(f"{kind}: {_reason(text)}", None)
+    return Told(reason[:_MOST_TEXT], stub or readable(_fix(text), None), _line(error, text))
 
 
 def _reason(text: str) -> str:

@@ -90,7 +90,7 @@ def _guard(guard: Any, kind: str, tensors: Mapping[str, str]) -> GuardInfo:
 
 def _text(guard: Any, kind: str, name: str, tensors: Mapping[str, str]) -> str:
     if kind == "TENSOR_MATCH":
-        return tensors.get(name, "a tensor of this dtype, device, shape and stride")
+        return tensors.get(name, "a tensor of the same dtype, device, sizes and strides")
     codes = [code for code in guard.code_list or () if not _NOTED.search(code)]
     words = [_condition(code, kind) for code in codes]
     if not words:

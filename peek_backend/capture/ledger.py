@@ -39,10 +39,11 @@ from ..model import (
     StackFrame,
 )
 from . import compat, metrics
-from .breaks import DDP_SPLIT, place, read_break, skipped_break
+from .breaks import DDP_SPLIT, place, read_break, skipped_break, tidy
 from .changes import advice, what_changed
 from .failures import read_failure
 from .guards import read_guards
+from .marks import read_marks
 from .nothing import declined_frame
 from .recompiles import attempts, read_failed
 from .sources import code_name, receiver_of
@@ -163,8 +164,8 @@ class Ledger:
             self._outer_error[compile_id] = sys.exc_info()[1]
             self._begin(compile_id)
 
-    def graph(self, index: int, output: Any, code: Any) -> None:
-        """Graph ``index`` of the session is about to go to its backend."""
+    def graph(self, index: int, output: Any, inputs: Sequence[Any]) -> None:
+        """Graph ``index`` of the session is about to go to its backend, traced on ``inputs``."""
         with self._told(compat.compile_id() or "graph"):
             self._register()  # a reset since the last compile took the callbacks away
             compile_id = compat.compile_id()
@@ -172,8 +173,15 @@ class Ledger:
                 return
             compile = self._begin(compile_id)
             compile.graphs.append(index)
-            self._looking[compile_id] = _Looking(output, receiver_of(code))
-            self._set_graph(index, frame=compile.frame, name=self.frames[compile.frame].name)
+            self._looking[compile_id] = _Looking(output, receiver_of(compat.root_code(output)))
+            graph, mode = self.graphs[index], compat.dynamic_mode()
+            self._set_graph(
+                index,
+                frame=compile.frame,
+                name=self.frames[compile.frame].name,
+                marks=read_marks(graph, inputs),
+                state=graph.state if mode == "automatic" else graph.state | {"dynamic": mode},
+            )
 
     def _rewritten(self, code: Any, new_code: Any) -> None:
         with self._told(compat.compile_id() or getattr(code, "co_name", "frame")):
@@ -226,7 +234,7 @@ class Ledger:
         compile = Compile(compile_id, frame.index)
         if found is not None:
             compile.one_graph = found.one_graph
-            compile.callers = tuple([place(*where) for where in found.callers])  # type: ignore[misc]
+            compile.callers = tidy([f for where in found.callers if (f := place(*where)) is not None])
         texts = self._new_failures(frame, code)
         compile.failed = tuple([read_failed(t, local_values, frame.file) for t in texts])
         frame.compiles.append(compile)
@@ -312,11 +320,14 @@ class Ledger:
             variant=compile.variant,
             failed=compile.failed,
             changed=self._changed(compile, frame),
-            advice=advice(compile.failed),
+            advice=advice(compile.failed, continues=self._root_name(frame)),
             resume=frame.root is not None,
         )
         self.recompiles.append(info)
         self._emit(info)
+
+    def _root_name(self, frame: Frame) -> str:
+        return "" if frame.root is None else self.frames[frame.root].name
 
     def _changed(self, compile: Compile, frame: Frame) -> tuple[str, ...]:
         """Compared with the variant whose guard failed first, which is the one that was used last."""
@@ -414,7 +425,7 @@ class Ledger:
             frame=frame.index,
             variant=compile.variant,
             failed=compile.failed,
-            advice=advice(compile.failed, refused=True),
+            advice=advice(compile.failed, refused=True, continues=self._root_name(frame)),
             refused=True,
             resume=frame.root is not None,
         )

@@ -111,7 +111,7 @@ class Session:
 
     def _observe(self, output: Any, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> None:
         index = self.add(observe(output, gm, example_inputs))
-        self._ledger.graph(index, output, compat.root_code(output))
+        self._ledger.graph(index, output, example_inputs)
 
     def add(self, graph: GraphRecord) -> int:
         """Keep a graph and hand it to the sink; its index among the graphs."""

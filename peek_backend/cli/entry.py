@@ -21,6 +21,7 @@ VERBS = {
     "run": "Run a script or module and report everything that torch.compile did in it.",
     "inspect": "Compile one function or module on made-up inputs and show its graphs.",
     "show": "Show a saved capture or a .pt2 file as a table, a tree or a picture.",
+    "explain": "Say why: graph breaks, recompiles, guards, static sizes and compile times of a capture.",
     "doctor": "Say what is installed, what is missing and the command that brings it.",
 }
 """The verbs, each a module of this package with a command of its name, and their help line."""

@@ -8,6 +8,7 @@ from typing import Union
 from msgspec import Struct, field
 
 from .events import BreakInfo, GuardInfo, Problem, StackFrame
+from .stages import StageInfo
 from .values import ValueInfo
 
 
@@ -25,12 +26,12 @@ class Leaf(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fie
     layout: str | None = None
     memory_format: str | None = None
     sym: str | None = None
-    slice: "tuple[Arg, Arg, Arg] | None" = None
-    dict: "tuple[tuple[Arg, Arg], ...] | None" = None
+    slice: tuple[Arg, Arg, Arg] | None = None
+    dict: tuple[tuple[Arg, Arg], ...] | None = None
     float: str | None = None
     complex: str | None = None
     ellipsis: bool | None = None
-    nested: "tuple[Arg, ...] | None" = None
+    nested: tuple[Arg, ...] | None = None
     function: str | None = None
     repr: str | None = None
 
@@ -87,6 +88,8 @@ class NodeRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     body: int | None = None
     # Nodes of other stages this one came from: (graph key, node index).
     origins: tuple[tuple[str, int], ...] = ()
+    # Why a node of a later stage has no origin (or only a roundabout one).
+    no_origin: str | None = None
 
 
 class Fact(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -129,7 +132,7 @@ class GraphRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     compile_id: str | None
     stage: str
     nodes: tuple[NodeRecord, ...]
-    children: "tuple[GraphRecord, ...]"
+    children: tuple[GraphRecord, ...]
     name: str = ""
     file: str = ""
     line: int = 0
@@ -143,10 +146,14 @@ class GraphRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     modules: dict[str, str] = {}
     stacks: tuple[tuple[StackFrame, ...], ...] = ()
     state: dict[str, str] = {}
+    # Dims that the program marked before the compile: ``{"x.shape[0]": "dynamic"}`` (or ``static``, ``unbacked``, ``maybe dynamic``).
+    marks: dict[str, str] = {}
     ended_by: BreakInfo | None = None
     never_ran: str | None = None
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    # Of a later stage than Dynamo's: how it came about.
+    lowering: StageInfo | None = None
 
     @property
     def key(self) -> str:
@@ -161,6 +168,11 @@ class GraphRecord(Struct, frozen=True, gc=False, omit_defaults=True):
         if self.rank:
             parts.append(f"rank {self.rank}")
         return " ".join(parts)
+
+
+def body_key(key: str, name: str) -> str:
+    """How a node's origin names the body ``name`` of a higher-order op in the graph ``key``: a body has its root's key."""
+    return f"{key} ▸ {name}"
 
 
 def iter_refs(arg: Arg) -> Iterator[int]:

@@ -1,0 +1,90 @@
+"""Graph breaks by place, the ones that are worth mending first at the head.
+
+Comes in: a record. Goes out: ``BreakPlace`` rows. A break is worth as much as the ops that come after it: joined to what stands
+before it, they would be one graph. Its weight is the number of its events times those ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from peek_backend.model import BreakInfo, CaptureRecord, FrameRecord, GraphRecord, StackFrame
+
+from .advice import rewrites
+from .stats import break_place, captured_graphs
+from .totals import is_op, with_children
+
+
+class BreakPlace(NamedTuple):
+    """All events with one reason at one line. ``ops_after`` are those that a mended break would join to what is before it."""
+
+    place: StackFrame | None
+    reason: str
+    events: tuple[BreakInfo, ...]
+    ops_after: int
+    rewrites: tuple[str, ...]
+
+    @property
+    def first(self) -> BreakInfo:
+        return self.events[0]
+
+    @property
+    def weight(self) -> int:
+        return len(self.events) * self.ops_after
+
+
+def ranked(record: CaptureRecord) -> list[BreakPlace]:
+    """The places where the program breaks, by weight, then by how many events they have, then in order of the program."""
+    places: dict[tuple[str, str], list[BreakInfo]] = {}
+    for event in record.breaks:
+        places.setdefault((break_place(event), event.reason), []).append(event)
+    ops = ops_by_frame(record)
+    rows = [_place(record, events, ops) for events in places.values()]
+    return sorted(rows, key=lambda row: (-row.weight, -len(row.events)))
+
+
+def _place(record: CaptureRecord, events: Sequence[BreakInfo], ops: Sequence[int]) -> BreakPlace:
+    first = events[0]
+    after = max(_ops_after(record, event, ops) for event in events)
+    where = first.stack[-1] if first.stack else None
+    return BreakPlace(where, first.reason, tuple(events), after, rewrites(first))
+
+
+def ops_by_frame(record: CaptureRecord) -> list[int]:
+    """Ops captured of each frame, of its largest variant: a recompile is no further work."""
+    ops = [0] * len(record.frames)
+    compiles: dict[tuple[int, str | None], int] = {}
+    for graph in captured_graphs(record):
+        if graph.frame is not None and graph.frame < len(ops):
+            key = (graph.frame, graph.compile_id)
+            compiles[key] = compiles.get(key, 0) + graph_ops(graph)
+    for (frame, _), count in compiles.items():
+        ops[frame] = max(ops[frame], count)
+    return ops
+
+
+def graph_ops(graph: GraphRecord) -> int:
+    """Ops of a graph and of its bodies."""
+    return sum(is_op(node) for body in with_children(graph) for node in body.nodes)
+
+
+def _ops_after(record: CaptureRecord, event: BreakInfo, ops: Sequence[int]) -> int:
+    """Ops in the frames that go on after the break; for a frame that was left in eager, in those that it calls."""
+    if event.frame is None or event.frame >= len(record.frames):
+        return 0
+    frame = record.frames[event.frame]
+    if event.split:
+        return sum(ops[i] for i, later in enumerate(record.frames) if _continues(later, frame, event.frame))
+    return sum(ops[i] for i, inner in enumerate(record.frames) if i != event.frame and _calls(frame, inner))
+
+
+def _continues(later: FrameRecord, frame: FrameRecord, index: int) -> bool:
+    root = index if frame.resume_of is None else frame.resume_of
+    return later.resume_of == root and later.resume > frame.resume
+
+
+def _calls(frame: FrameRecord, inner: FrameRecord) -> bool:
+    """Whether ``frame`` is among those that led to ``inner``."""
+    name = frame.name.partition(" ▸ ")[0].rpartition(".")[2]
+    return any(caller.file == frame.file and caller.function == name for caller in inner.callers)

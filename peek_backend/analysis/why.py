@@ -1,0 +1,176 @@
+"""Why a dim is static, or what is known of a dynamic one: a chain of facts, and the change that would keep it dynamic.
+
+Comes in: a record and a name: a symbol (``s0``), a size (``x.shape[1]``) or a tensor (``x``). Goes out: ``Why`` rows, one
+a dim and graph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from peek_backend.model import CaptureRecord, Fact, GraphRecord, NodeRecord, SymbolInfo, TensorMeta
+
+from .stats import captured_graphs
+from .unbacked import origin
+
+_SIZE = re.compile(r"^(?P<tensor>.+)\.(?:shape\[|size\()(?P<dim>\d+)[\])]$")
+_OP = re.compile(r" \(asked by (\w+)\)")
+_AS_NUMBER = re.compile(r"\b(int|float|bool|range|str|format|len)\(|%|f[\"']")
+_COMPARED = re.compile(r"[=!<>]=|[<>]|\bin\b|\bif\b|\bassert\b|\bwhile\b")
+
+
+class Why(NamedTuple):
+    """One dim of one graph: its value there, whether it is static, the facts that made it so, and what would change it."""
+
+    graph: str
+    subject: str
+    verdict: str
+    static: bool
+    chain: tuple[Fact, ...]
+    change: str = ""
+
+
+def why(record: CaptureRecord, target: str) -> list[Why]:
+    """What is known of ``target`` in every graph that has it; empty where none has."""
+    found = []
+    for graph in captured_graphs(record):
+        found.extend(_in_graph(graph, target))
+    return found
+
+
+def _in_graph(graph: GraphRecord, target: str) -> Iterator[Why]:
+    symbol = next((s for s in graph.symbols if target == s.name or target in s.sources), None)
+    if symbol is not None:
+        yield of_symbol(graph, symbol, target)
+        return
+    size = _SIZE.match(target)
+    for node in _inputs(graph, size["tensor"] if size else target):
+        assert isinstance(node.value, TensorMeta)
+        dims = range(len(node.value.shape))
+        for dim in [int(size["dim"])] if size else dims:
+            if dim in dims:
+                yield _of_dim(graph, node, dim)
+
+
+def _inputs(graph: GraphRecord, name: str) -> list[NodeRecord]:
+    nodes = [n for n in graph.nodes if n.op == "placeholder" and isinstance(n.value, TensorMeta)]
+    return [n for n in nodes if name in (n.name, n.source.input if n.source is not None else None)]
+
+
+def _of_dim(graph: GraphRecord, node: NodeRecord, dim: int) -> Why:
+    """A dim of an input: through its symbol where it has one, else why it never got one."""
+    assert isinstance(node.value, TensorMeta)
+    name = node.source.input if node.source is not None and node.source.input else node.name
+    subject, value = f"{name}.shape[{dim}]", node.value.shape[dim]
+    by_source = next((s for s in graph.symbols if subject in s.sources), None)
+    by_name = next((s for s in graph.symbols if s.name == value), None)
+    if (symbol := by_source or by_name) is not None:
+        return of_symbol(graph, symbol, subject)
+    if isinstance(value, str):
+        return Why(_name(graph), subject, f"is {value}", False, ())
+    fact, change = _never_dynamic(graph, node, name, dim, value)
+    return Why(_name(graph), subject, f"is {value} in this graph: static", True, (fact,), change)
+
+
+def _never_dynamic(graph: GraphRecord, node: NodeRecord, name: str, dim: int, value: int) -> tuple[Fact, str]:
+    """Why torch made no symbol for a dim."""
+    mark = (
+        f"torch._dynamo.mark_dynamic({name}, {dim}) before the first call, or torch.compile(…, dynamic=True)"
+    )
+    kind = node.source.input_kind if node.source is not None else None
+    marked = graph.marks.get(f"{name}.shape[{dim}]")
+    if marked == "static":
+        return Fact("marked", f"{name} was marked static in dim {dim}"), f"drop mark_static({name}, {dim})"
+    if kind in ("parameter", "buffer"):
+        change = "torch._dynamo.config.force_parameter_static_shapes = False, if it really changes"
+        return Fact("parameter", f"{name} is a {kind}: its sizes are taken as constants"), change
+    if value in (0, 1):
+        change = "trace with a size of 2 or more; sizes 0 and 1 always are a variant of their own"
+        return Fact("zero_one", f"the size is {value}: 0 and 1 are compiled on their own"), change
+    if graph.state.get("dynamic") == "off":
+        return Fact(
+            "off", "compiled with dynamic=False"
+        ), "torch.compile(…, dynamic=True), or leave dynamic away"
+    text = "not marked: torch takes a size as constant until a call has another one, then compiles again with a symbol"
+    return Fact("unmarked", text), mark
+
+
+def of_symbol(graph: GraphRecord, symbol: SymbolInfo, subject: str) -> Why:
+    """What is known of a symbol, as an answer to "why is it static" or "how far is it dynamic"."""
+    chain = (*_birth(graph, symbol), *_told_once(symbol.facts))
+    if symbol.replaced_by is not None and _is_number(symbol.replaced_by):
+        verdict = f"is {symbol.replaced_by}: it was {symbol.name}, and became static"
+        return Why(_name(graph), subject, verdict, True, chain, _change(symbol))
+    if symbol.lower is not None and symbol.lower == symbol.upper:
+        return Why(
+            _name(graph),
+            subject,
+            f"can only be {symbol.lower}: static in effect",
+            True,
+            chain,
+            _change(symbol),
+        )
+    if symbol.replaced_by is not None:
+        verdict = f"is {symbol.replaced_by}: tied to another size, range {_range(symbol)}"
+        return Why(_name(graph), subject, verdict, False, chain, _change(symbol))
+    kind = "unbacked" if symbol.unbacked else "dynamic"
+    return Why(_name(graph), subject, f"is {symbol.name}: {kind}, range {_range(symbol)}", False, chain)
+
+
+def _told_once(facts: Sequence[Fact]) -> list[Fact]:
+    """Facts without those that another says as well: a specialisation is told as guard and as both bounds too."""
+    first = next((f for f in facts if f.kind == "specialised"), None)
+    if first is None:
+        return list(facts)
+    return [
+        first,
+        *(f for f in facts if f.kind in ("duck", "marked", "assert") or f.user not in (first.user, None)),
+    ]
+
+
+def _birth(graph: GraphRecord, symbol: SymbolInfo) -> list[Fact]:
+    """How the symbol came to be: marked, asked for by dynamic=True, made by a recompile, or computed from data."""
+    if symbol.unbacked and not symbol.sources:
+        return [made] if (made := origin(graph, symbol.name)) is not None else []
+    facts = [
+        Fact("marked", f"{source} was marked {graph.marks[source]}")
+        for source in symbol.sources
+        if source in graph.marks
+    ]
+    if facts or not symbol.sources:
+        return facts
+    if graph.state.get("dynamic") == "on":
+        return [Fact("dynamic", "compiled with dynamic=True: every size begins as a symbol")]
+    return [Fact("changed", "it had another value in an earlier call, so torch made it a symbol")]
+
+
+def _change(symbol: SymbolInfo) -> str:
+    """What would keep the symbol free."""
+    cause = next((f for f in symbol.facts if f.kind in ("specialised", "replaced")), None)
+    if cause is None:
+        return "loosen one of the conditions above: together they leave one value"
+    op, code = _OP.search(cause.text), cause.user.code if cause.user is not None else ""
+    where = f" at line {cause.user.line}" if cause.user is not None else ""
+    if op:
+        return f"{op[1]}{where} needs this size to equal a static one: make the other size dynamic as well, or drop the mark"
+    if _COMPARED.search(code):
+        return f"the program compares the size{where}: drop the comparison, or leave the size static"
+    if _AS_NUMBER.search(code):
+        return f"the program makes a Python number of the size{where}: keep it symbolic, without int(), formatting or indexing"
+    return f"the program uses the size as a constant{where}: keep it symbolic there"
+
+
+def _name(graph: GraphRecord) -> str:
+    return graph.compile_id or graph.key
+
+
+def _range(symbol: SymbolInfo) -> str:
+    lower = "-∞" if symbol.lower is None else str(symbol.lower)
+    upper = "∞" if symbol.upper is None else str(symbol.upper)
+    return f"[{lower}, {upper}]"
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d+)?", text) is not None
