@@ -13,15 +13,18 @@ NEVER = 1 << 30
 _LEAST = 4
 
 
-def share(cells: Sequence[Sequence[int]], floors: Sequence[int], room: int) -> list[int]:
+def share(
+    cells: Sequence[Sequence[int]], floors: Sequence[int], room: int, hard: Sequence[int] = ()
+) -> list[int]:
     """Widths for columns of ``cells`` (their texts' widths) that add up to ``room``, or as near as ``_LEAST`` allows.
 
     Each time that column loses a character in which this tears the fewest cells, so that one long cell
-    does not keep a whole column wide. No column goes under its floor while any other can give.
+    does not keep a whole column wide. No column goes under its floor while any other can give, nor under ``hard``
+    (if given) while any other is above that.
     """
     taken = [sorted(column) for column in cells]
     widths = [column[-1] if column else 0 for column in taken]
-    for least in (floors, [_LEAST] * len(widths)):
+    for least in (floors, *([hard] if hard else []), [_LEAST] * len(widths)):
         while sum(widths) > room:
             able = [i for i, w in enumerate(widths) if w > least[i]]
             if not able:

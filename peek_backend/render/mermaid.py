@@ -18,7 +18,6 @@ from peek_backend.passes.select import Choice
 from . import labels
 from .escape import mermaid
 from .theme import LIGHT
-from .view import TYPE_ONLY
 
 MAX_NODES, MAX_EDGES, MAX_CHARACTERS = 150, 400, 40_000
 """What GitHub still draws in a reasonable time; above, it shows an error instead of the diagram.
@@ -27,6 +26,7 @@ Mermaid's own limits are 500 edges (maxEdges) and 50,000 characters (maxTextSize
 """
 _LINE = 40
 """Characters of one line in a box."""
+_TYPE = labels.Style(layout=False, grad=False)
 _COLORED = ("matmul", "attention", "norm", "control", "custom")
 
 
@@ -91,7 +91,7 @@ class _Chart:
         node, last = graph.nodes[box.nodes[0]], graph.nodes[box.nodes[-1]]
         if box.tag:
             return (f"◂ {node.name}",)
-        kind = labels.value_text(last.value, TYPE_ONLY)
+        kind = labels.value_text(last.value, _TYPE)
         if box.closed and box.module is not None:
             title = group_title(box.module, box.repeat) or graph.name or "body"
             return title, labels.plural(box.module.size, "op"), kind

@@ -227,12 +227,14 @@ _FLEXIBLE = {
     "name": 18, "label": 18, "target": 16, "args": 24, "call": 24, "code": 16, "users": 12, "module": 14,
     "shape": 18, "type": 20, "value": 20,
 }  # fmt: skip
+_TYPES = frozenset({"shape", "type", "value"})
+"""Columns that are cut last: half a shape tells nothing."""
 _TAILS = {"name": 1 / 2, "label": 1 / 2, "target": 2 / 3, "module": 2 / 3}
 """Columns whose texts are cut in the middle, and how much of them is kept at the end: paths differ there."""
 _SPACED = frozenset({"simple", "plain", "rst"})
 
 # What the default table does in a narrow terminal, in this order: it goes without the device, which the title
-# says, and the op, which the target shows; then a node is one expression and one type (`f32[s0, 16]`).
+# says, and the op, which the target shows; then a node is one expression and one type (`f32[s0, 16] cuda:0`).
 _NARROWER: tuple[Callable[[tuple[str, ...]], tuple[str, ...]], ...] = (
     lambda columns: tuple(c for c in columns if c != "device"),
     lambda columns: tuple(c for c in columns if c != "op"),
@@ -246,12 +248,18 @@ def _fit(
     """The columns to show and how wide: default ones give way first, then cells are cut."""
     if layout.width is None or layout.markup:
         return columns, [None] * len(columns)
-    for narrower in _NARROWER if columns == DEFAULT_COLUMNS else ():
+    for narrower in _narrower(grid.view) if columns == DEFAULT_COLUMNS else ():
         if _least(grid, columns) <= _room(layout, len(columns)):
             break
         columns = narrower(columns)
     floors = [_FLEXIBLE.get(c, NEVER) for c in columns]
-    return columns, share([grid.widths(c) for c in columns], floors, _room(layout, len(columns)))
+    hard = [floor if c in _TYPES else floor // 2 for c, floor in zip(columns, floors, strict=True)]
+    return columns, share([grid.widths(c) for c in columns], floors, _room(layout, len(columns)), hard)
+
+
+def _narrower(view: GraphView) -> Sequence[Callable[[tuple[str, ...]], tuple[str, ...]]]:
+    """The steps for this graph: the device stays as long as it can where it is not the same for all."""
+    return _NARROWER if len(view.devices) <= 1 else _NARROWER[1:]
 
 
 def _least(grid: _Grid, columns: Sequence[str]) -> int:

@@ -6,6 +6,7 @@ as it is there.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
@@ -83,7 +84,9 @@ def _body(view: GraphView, layout: Layout) -> str:
 def title_parts(view: GraphView, *, body: bool = False) -> list[str]:
     """What a title says after the name: ``model.py:12``, ``on cpu``, how it ended, ``15 nodes, 6 ops …``."""
     graph = view.graph
-    device = f"on {view.home}" if len(view.devices) == 1 else ""
+    device = (
+        f"on {', '.join(sorted(view.devices, key=lambda name: -view.devices[name]))}" if view.devices else ""
+    )
     ending = "" if body else view.ending
     parts = (labels.place_text(graph.file, graph.line), device, ending, ", ".join(view.counts))
     return [part for part in parts if part]
@@ -247,8 +250,10 @@ class Dress:
 
 
 def _wrapped(line: str, room: int) -> list[str]:
-    """The line, torn at spaces where it is longer than ``room``."""
-    return textwrap.wrap(line, max(room, 20), break_long_words=False, break_on_hyphens=False)
+    """The line, torn after commas and dots where it is longer than ``room``."""
+    glued = re.sub(r"(?<![,·]) (?!·)", "\0", line)
+    lines = textwrap.wrap(glued, max(room, 20), break_long_words=False, break_on_hyphens=False)
+    return [part.replace("\0", " ") for part in lines]
 
 
 _CODES = {"bold": 1, "dim": 2, "yellow": 33, "red": 31}

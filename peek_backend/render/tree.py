@@ -19,7 +19,7 @@ from .escape import cut, osc8, visible, width
 from .fit import share
 from .fold import equal_runs, group_name, last_op
 from .table import Layout
-from .view import TYPE_ONLY, GraphView
+from .view import GraphView
 
 MAX_LINES = 200
 """Lines that a terminal gets; a file gets all."""
@@ -106,7 +106,7 @@ class _Planter:
             branch = Branch(labels.name_text(node.name), self.view.call(node.index), node.op)
         else:
             branch = Branch(labels.plural(len(indices), "op"), self._ops_text(indices))
-        branch.type = labels.value_text(node.value, TYPE_ONLY)
+        branch.type = self.view.type_text(node.index)
         branch.node = node.index
         return branch
 
@@ -118,7 +118,7 @@ class _Planter:
         name = f"{first.class_name}{times}".strip()
         branch = Branch(group_name(run), f"{name} · {ops}" if name else ops, "group")
         branch.module = first
-        branch.type = labels.value_text(self.nodes[last_op(self.view, run[-1])].value, TYPE_ONLY)
+        branch.type = self.view.type_text(last_op(self.view, run[-1]))
         branch.node = inside[0] if inside else None
         return branch
 

@@ -31,9 +31,6 @@ from peek_backend.passes.repeats import structure_keys
 from . import labels
 from .labels import Style
 
-TYPE_ONLY = Style(layout=False, grad=False)
-"""Dtype and shape in one (``f32[s0, 16]``), and what the tensor became: for where room is short."""
-
 
 class _NamesIn(Sequence):
     """Names read through one module: what starts with its path starts with ``self`` instead."""
@@ -94,6 +91,14 @@ class GraphView:
     def style(self) -> Style:
         """How values of this graph read."""
         return Style(home=self.home)
+
+    def type_text(self, index: int) -> str:
+        """Dtype and shape in one (``f32[s0, 16]``), an uncommon device, and what the tensor became."""
+        return labels.value_text(self.graph.nodes[index].value, self._type_style)
+
+    @cached_property
+    def _type_style(self) -> Style:
+        return Style(home=self.home, layout=False, grad=False)
 
     @cached_property
     def users(self) -> list[list[int]]:
@@ -302,7 +307,7 @@ COLUMNS: dict[str, Column] = {
     "offset": lambda view, node: each(node.value, lambda meta: labels.dim_text(meta.storage_offset)),
     "grad": lambda view, node: each(node.value, lambda meta: "yes" if meta.requires_grad else "no"),
     "value": lambda view, node: view.value(node.index),
-    "type": lambda view, node: labels.value_text(node.value, TYPE_ONLY),
+    "type": lambda view, node: view.type_text(node.index),
     "call": lambda view, node: view.call(node.index),
     "module": _module,
     "source": _source,

@@ -170,6 +170,16 @@ def test_a_narrow_terminal_goes_without_the_device_first():
     assert table(first_graph(), width=80).splitlines()[0].split()[-2:] == ["shape", "dtype"]
 
 
+def test_devices_that_differ_are_never_lost():
+    """With tensors on two devices the device column stays, or the type names the uncommon one."""
+    nodes = [node(i, f"n{i}", value=tensor(2, device="cuda:0" if i == 3 else "cpu")) for i in range(9)]
+    wide = table(graph(*nodes), width=70)
+    assert wide.splitlines()[0].split()[-1] == "device" and wide.count("cuda:0") == 1
+    named = [node(i, "n" * 30, "call_function", "t" * 30, value=n.value) for i, n in enumerate(nodes)]
+    narrow = table(graph(*named), width=60)
+    assert narrow.splitlines()[0].split()[-1] == "type" and narrow.count("f32[2] cuda:0") == 1
+
+
 def test_a_narrow_terminal_shows_expressions():
     """Where the columns would be torn, a node is one expression and one type."""
     lines = table(transformer(3), width=80).splitlines()

@@ -67,6 +67,12 @@ def test_one_graph_tells_all_that_is_known():
     ]
 
 
+def test_a_title_names_every_device():
+    """The devices of a graph are in its title, the most used one first."""
+    nodes = [node(i, f"n{i}", value=tensor(2, device="cuda:0" if i else "cpu")) for i in range(3)]
+    assert "on cuda:0, cpu" in graph_text(graph(*nodes)).splitlines()[0]
+
+
 def test_bodies_follow_their_parent_once():
     """The bodies of higher-order ops are tables after the parent's, named under its key."""
     body = graph(node(0, "y", "placeholder", "y"), name="cond_true_0")
