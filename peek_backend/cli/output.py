@@ -76,13 +76,13 @@ def view_of(output: str | None, **given: Any) -> View:
     format_ = _format(given.pop("format"), output)
     table = format_ if format_ in FORMATS else None
     options = options_of(format=table, columns=given.pop("columns"), color=given.pop("color"))
-    all_rows = given.pop("all_rows")
+    width, all_rows = _extent(sys.stdout, given.pop("all_rows"))
     return View(
         format=format_ or options.format,
         options=options,
-        width=None if output else width_of(sys.stdout, all_rows),
+        width=None if output else width,
         color=output is None and wants_color(options.color, sys.stdout),
-        all_rows=bool(all_rows),
+        all_rows=all_rows or output is not None,
         **given,
     )
 
@@ -90,13 +90,9 @@ def view_of(output: str | None, **given: Any) -> View:
 def report_view(stream: Any, *, all_rows: bool | None, **given: Any) -> View:
     """The View of a report printed to ``stream``."""
     options = options_of(**given)
-    return View(
-        format=options.format,
-        options=options,
-        width=width_of(stream, all_rows),
-        color=wants_color(options.color, stream),
-        all_rows=bool(all_rows),
-    )
+    width, all_rows = _extent(stream, all_rows)
+    color = wants_color(options.color, stream)
+    return View(format=options.format, options=options, width=width, color=color, all_rows=all_rows)
 
 
 def options_of(**given: Any) -> Options:
@@ -135,17 +131,18 @@ def _is_special(path: str) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
-def width_of(stream: Any, all_rows: bool | None) -> int | None:
-    """Columns to fit in, which also folds long tables: the terminal's, or COLUMNS where it is set.
+def _extent(stream: Any, all_rows: bool | None) -> tuple[int | None, bool]:
+    """Columns to fit in, and whether to show every row.
 
-    None, which cuts and folds nothing, for a pipe or file, unless folding is asked for (``all_rows`` is False).
+    A terminal gets its width, and long tables folded; a pipe or file gets whole cells and every row, except that
+    COLUMNS, where it is set, is the width of both, and ``all_rows`` decides about rows where it is not None.
     """
-    columns = os.environ.get("COLUMNS", "")
     isatty = getattr(stream, "isatty", None)
     terminal = callable(isatty) and isatty()
-    if terminal or all_rows is False or (columns.isdecimal() and int(columns)):
-        return shutil.get_terminal_size().columns
-    return None
+    columns = os.environ.get("COLUMNS", "")
+    wide = not (terminal or all_rows is False or (columns.isdecimal() and int(columns)))
+    whole = not terminal if all_rows is None else all_rows
+    return None if wide else shutil.get_terminal_size().columns, whole
 
 
 def select(record: CaptureRecord, keys: tuple[str, ...]) -> CaptureRecord:
