@@ -6,12 +6,12 @@ the tree's depth-first order; ``hash`` is equal where structure is; ``note`` say
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from peek_backend.model import GraphRecord
-from peek_backend.passes.hierarchy import Item, Module, nodes_of
-from peek_backend.passes.repeats import Difference, Repeat, find_repeats, structure_keys
+from peek_backend.passes.hierarchy import Item, Module, nodes_of, read_lists
+from peek_backend.passes.repeats import Difference, Repeat, describe_run, structure_keys
 
 from .. import labels
 from ..fold import equal_runs
@@ -52,44 +52,49 @@ def container_columns(
     }
 
 
+class Fold(NamedTuple):
+    """A run of equal siblings; the first is shown by itself, the others are the fold."""
+
+    parent: Module
+    run: list[Module]
+
+
 class _Walker:
     """Numbers the containers of one graph, parents first, folds included."""
 
     def __init__(self, graph: GraphRecord, owner: GraphRecord, root: Module):
         self.graph, self.root = graph, root
         self.keys = structure_keys(graph, root, owner)
-        self.repeats = {repeat.paths[0]: repeat for repeat in find_repeats(graph, root)}
+        self.reads = read_lists(graph)
         self.names = labels.names_of(graph)
         self.count = 0
 
     def rows(self) -> Iterator[Row]:
         """Every container and fold in depth-first order."""
-        stack: list[tuple[Module | list[Module], int, int]] = [(self.root, -1, 0)]
+        stack: list[tuple[Module | Fold, int, int]] = [(self.root, -1, 0)]
         while stack:
             at, parent, lo = stack.pop()
             number, self.count = self.count, self.count + 1
-            items: list[Item] = list(at) if isinstance(at, list) else list(at.items)
-            yield self._fold(at, parent, lo) if isinstance(at, list) else self._module(at, parent, lo)
-            below = list(self._inside(items, isinstance(at, list), number, lo))
-            stack.extend(reversed(below))
+            yield self._fold(at, parent, lo) if isinstance(at, Fold) else self._module(at, parent, lo)
+            stack.extend(reversed(list(self._inside(at, number, lo))))
 
-    def _inside(
-        self, items: list[Item], folded: bool, parent: int, lo: int
-    ) -> Iterator[tuple[Any, int, int]]:
-        """Containers among ``items``; of a run of three or more the first stands alone, the others in a fold."""
-        runs = ([item] for item in items) if folded else equal_runs(items, self.keys)
-        for run in runs:
+    def _inside(self, at: Module | Fold, number: int, lo: int) -> Iterator[tuple[Any, int, int]]:
+        """Containers in ``at``; of a run of three or more the first stands alone, the others in a fold."""
+        items: Iterable[Item | Fold] = at.run[1:] if isinstance(at, Fold) else self._folded(at)
+        for item in items:
+            if not isinstance(item, int):
+                yield item, number, lo
+            lo += 1 if isinstance(item, int) else _length(item)
+
+    def _folded(self, module: Module) -> Iterator[Item | Fold]:
+        for run in equal_runs(module.items, self.keys):
             if isinstance(run, int):
-                lo += 1
+                yield run
             elif len(run) < 3:
-                for module in run:
-                    yield module, parent, lo
-                    lo += _length(module)
+                yield from run
             else:
-                yield run[0], parent, lo
-                lo += _length(run[0])
-                yield run[1:], parent, lo
-                lo += sum(map(_length, run[1:]))
+                yield run[0]
+                yield Fold(module, run)
 
     def _module(self, module: Module, parent: int, lo: int) -> Row:
         key = self.keys.get(module.path, -1)
@@ -105,30 +110,20 @@ class _Walker:
             "",
         )
 
-    def _fold(self, run: list[Module], parent: int, lo: int) -> Row:
-        first, last = _label(run[0]), _label(run[-1])
+    def _fold(self, fold: Fold, parent: int, lo: int) -> Row:
+        second, last = fold.run[1], fold.run[-1]
+        same = _label(second) == _label(last)
         label = (
-            first
-            if first == last
-            else f"{first} … {run[-1].name.removeprefix(run[0].name.rstrip('0123456789'))}"
+            _label(second)
+            if same
+            else f"{_label(second)} … {last.name.removeprefix(second.name.rstrip('0123456789'))}"
         )
-        repeat = next((r for r in self.repeats.values() if run[0].path in r.paths), None)
-        return Row(
-            parent,
-            lo,
-            lo + sum(map(_length, run)),
-            label,
-            run[0].class_name,
-            "",
-            "fold",
-            -1,
-            self._note(repeat),
-        )
+        note = self._note(describe_run(self.graph, fold.parent, fold.run, self.reads))
+        key = self.keys.get(second.path, -1)
+        return Row(parent, lo, lo + _length(fold), label, second.class_name, "", "fold", key, note)
 
-    def _note(self, repeat: Repeat | None) -> str:
-        """One line a difference between the members, ``built exactly alike`` where there is none."""
-        if repeat is None:
-            return ""
+    def _note(self, repeat: Repeat) -> str:
+        """One line a difference between the members, or that there is none."""
         if not repeat.differences:
             return f"Built exactly like {repeat.paths[0]}"
         lines = [self._difference(d) for d in repeat.differences[:MAX_NOTES]]
@@ -165,6 +160,10 @@ def _paths(paths: tuple[str, ...]) -> str:
     return ", ".join(paths) if len(paths) <= 3 else f"{paths[0]}, {paths[1]} and {len(paths) - 2} more"
 
 
-def _length(module: Module) -> int:
-    """Nodes in ``module``."""
-    return len(nodes_of(module))
+def _length(item: Module | Fold) -> int:
+    """Nodes in a container or fold."""
+    return (
+        sum(len(nodes_of(module)) for module in item.run[1:])
+        if isinstance(item, Fold)
+        else len(nodes_of(item))
+    )

@@ -73,10 +73,18 @@ export class Sizes {
         times: fold ? this.tree.children[g].length : 0, ops, value: this.groupValue(item), note: graph.groupText("note", g),
       };
       text.count = `${ops.toLocaleString("en")} ${ops === 1 ? "op" : "ops"}`;
-      text.meta = `${text.count}${text.value ? " · " + text.value : ""}`;
+      const what = ops === 1 ? graph.short(this.onlyOp(g)) : text.count;
+      text.meta = `${what}${text.value ? " · " + text.value : ""}`;
       this.texts.set(item, text);
     }
     return text;
+  }
+
+  /** The node of a container of one op. */
+  onlyOp(g) {
+    const { lo, hi } = this.tree.groups;
+    for (let k = lo[g]; k < hi[g]; k++) if (!this.tree.chip[this.graph.seq[k]]) return this.graph.seq[k];
+    return this.graph.seq[lo[g]];
   }
 
   /** The value that leaves a container: its last node that is used outside. */

@@ -2,7 +2,7 @@
 // Items are numbers: a node is its index, container g is N + g (N nodes), so the root is N.
 
 export const PORT_USERS = 4;
-export const PORT_DEPTH = 2;
+export const PORT_PLACES = 6;
 
 export class Tree {
   constructor(graph) {
@@ -49,16 +49,22 @@ export class Tree {
     }
   }
 
-  /** Users in several containers, most of them PORT_DEPTH or more levels below what holds them all. */
+  /** Whether the users stand in several instances of one repeated container, or simply in many. */
   scattered(users) {
-    let common = this.groupOf[users[0]], deep = 0;
-    const { parent } = this.groups, { depth } = this;
+    const { parent, hash } = this.groups, { depth } = this;
+    let common = this.groupOf[users[0]];
     for (const u of users) {
       let g = this.groupOf[u];
       while (g !== common) { if (depth[g] >= depth[common]) g = parent[g]; else common = parent[common]; }
     }
-    for (const u of users) if (depth[this.groupOf[u]] - depth[common] >= PORT_DEPTH) deep++;
-    return deep * 2 >= users.length;
+    const places = new Set();
+    for (const u of users) {
+      let g = this.groupOf[u];
+      while (g !== common && parent[g] !== common) g = parent[g];
+      if (g !== common) places.add(g);
+    }
+    const kinds = new Set(Array.from(places, (g) => hash[g]));
+    return places.size >= PORT_PLACES || (kinds.size < places.size && !kinds.has(-1));
   }
 
   /** Children of every container in topological order, without chips and without containers that hold only chips. */
@@ -126,15 +132,14 @@ export class Tree {
     const helpers = this.count[0] <= budget || !this.groups.kind.includes("module"); // functions open where there is nothing better
     let shown = this.children[0].length, level = [this.root];
     while (level.length) {
-      const next = [];
-      for (const parent of level) {
-        for (const item of this.children[parent - this.N]) {
-          if (item < this.N) continue;
-          const g = item - this.N, hash = this.groups.hash[g], more = this.children[g].length;
-          if (this.groups.kind[g] === "fold" || (this.groups.kind[g] === "function" && !helpers) || (hash >= 0 && seen.has(hash)) || shown + more > budget) continue;
-          if (hash >= 0) seen.add(hash);
-          open.add(item); next.push(item); shown += more;
-        }
+      const next = [], inside = level.flatMap((parent) => this.children[parent - this.N].filter((i) => i >= this.N));
+      inside.sort((a, b) => this.count[b - this.N] - this.count[a - this.N] || a - b); // where most happens
+      for (const item of inside) {
+        const g = item - this.N, hash = this.groups.hash[g], kind = this.groups.kind[g], more = this.children[g].length;
+        const plain = this.count[g] === 1 || kind === "fold" || (kind === "function" && !helpers);
+        if (plain || seen.has(hash) || shown + more > budget) continue;
+        if (hash >= 0) seen.add(hash);
+        open.add(item); next.push(item); shown += more;
       }
       level = next;
     }
