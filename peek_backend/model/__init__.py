@@ -4,6 +4,7 @@ Comes in: nothing. Goes out: msgspec Structs that every other package reads. Imp
 
 * ``values``   what a node computes: tensors, symbols, scalars, tuples
 * ``graph``    nodes, their arguments and sources, graphs with their children and symbols
+* ``stages``   how a graph after Dynamo's came about: saved values, gradients, caches
 * ``events``   frames, graph breaks, recompiles, guards, problems
 * ``capture``  the root of a file
 
@@ -35,6 +36,7 @@ from .graph import (
     iter_refs,
     node_refs,
 )
+from .stages import AliasedOutput, CacheOutcome, CudagraphSkip, MutatedInput, StageInfo
 from .values import (
     Dim,
     NoneInfo,
@@ -52,9 +54,12 @@ from .values import (
 
 __all__ = [
     "SCHEMA_VERSION",
+    "AliasedOutput",
     "Arg",
     "BreakInfo",
+    "CacheOutcome",
     "CaptureRecord",
+    "CudagraphSkip",
     "Dim",
     "EarlierFrame",
     "Environment",
@@ -64,6 +69,7 @@ __all__ = [
     "GraphRecord",
     "GuardInfo",
     "Leaf",
+    "MutatedInput",
     "NodeRecord",
     "NoneInfo",
     "Opaque",
@@ -74,6 +80,7 @@ __all__ = [
     "SizeInfo",
     "Source",
     "StackFrame",
+    "StageInfo",
     "SymBool",
     "SymFloat",
     "SymInt",

@@ -152,8 +152,9 @@ class GraphRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     never_ran: str | None = None
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = field(default=())
-    # Of a later stage than Dynamo's: how it came about.
+    # Of a later stage than Dynamo's: how it came about, and of which half a post_grad or kernels graph is (``forward``, ``backward``).
     lowering: StageInfo | None = None
+    part: str = ""
 
     @property
     def key(self) -> str:
@@ -164,7 +165,7 @@ class GraphRecord(Struct, frozen=True, gc=False, omit_defaults=True):
         if self.call:
             parts.append(f"call {self.call}")
         if self.stage not in ("dynamo", "fx"):
-            parts.append(self.stage)
+            parts.append(f"{self.stage} {self.part}" if self.part else self.stage)
         if self.rank:
             parts.append(f"rank {self.rank}")
         return " ".join(parts)
