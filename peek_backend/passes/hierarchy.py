@@ -285,7 +285,9 @@ def _stack(graph: GraphRecord, source: Source) -> tuple[tuple[str, str, int], ..
     outer = graph.stacks[source.caller] if known else ()
     lines = (0, *(frame.line for frame in outer))
     names = [*((f.file, f.function) for f in outer), (source.file or "", source.function or "?")]
-    return tuple((file, function, line) for (file, function), line in zip(names, lines, strict=True))
+    frames = zip(names, lines, strict=True)
+    # A comprehension is no function of its own to a reader.
+    return tuple((file, name, line) for (file, name), line in frames if not name.startswith("<"))
 
 
 # --- the tree of what computes ---

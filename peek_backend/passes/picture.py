@@ -24,6 +24,8 @@ from .select import Choice, Forest, View, open_forest
 
 _TAG_READERS, _TAG_CLUSTERS = 6, 3
 """A value read by so many boxes, in so many clusters, is drawn as tags."""
+_RETURNS, _KEPT_RETURNS = 8, 3
+"""With more boxes returning values than this, only the first outputs keep their edges."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ class Edge:
 class Picture:
     """What is to be drawn.
 
-    ``inlets`` are by box the inputs written inside it; ``tagged`` the (view, node) that are drawn as tags.
+    ``inlets`` are by box the inputs written inside it; ``tagged`` the (view, node) that are drawn as tags;
+    ``returned`` by box how many of its values are outputs to which no edge is drawn.
     """
 
     graph: GraphRecord
@@ -85,6 +88,7 @@ class Picture:
     edges: tuple[Edge, ...]
     inlets: dict[str, tuple[int, ...]]
     tagged: frozenset[tuple[int, int]]
+    returned: dict[str, int]
     unlike: dict[tuple[int, str], Unlike]
     notes: tuple[str, ...]
 
@@ -130,6 +134,7 @@ class _Painter:
             edges,
             inlets,
             frozenset(wiring.tagged),
+            dict(wiring.returned),
             unlike,
             tuple(forest.notes),
         )
@@ -221,19 +226,22 @@ class _Use:
 class _Wiring:
     """The references between the boxes of all visible graphs, merged to edges.
 
-    ``inlets`` collects by box the inputs written inside it, ``tagged`` the values that are drawn as tags.
+    ``inlets`` collects by box the inputs written inside it, ``tagged`` the values that are drawn as tags,
+    ``returned`` counts by box the outputs that have no edge.
     """
 
     def __init__(self, painter: _Painter):
         self.painter = painter
         self.inlets: dict[str, dict[int, None]] = {}
         self.tagged: set[tuple[int, int]] = set()
+        self.returned: Counter[str] = Counter()
 
     def edges(self) -> Iterator[Edge]:
         """All edges, those of one graph after the other."""
         for number in sorted({view for view, _ in self.painter.box_of}):
             view = self.painter.forest.view(number)
             uses, shared = self._uses(number, view)
+            uses = self._without_returns(view, uses)
             wide = shared | self._wide(uses)
             direct = [u for u in uses if u.value not in wide or self._neighbours(u)]
             yield from self._merge(number, direct, "data")
@@ -264,6 +272,15 @@ class _Wiring:
                     continue
                 uses[_Use(drawn[0], items, source, target, (drawn[1], position))] = None
         return list(uses), {value for value, found in readers.items() if len(found) > 1}
+
+    def _without_returns(self, view: View, uses: list[_Use]) -> list[_Use]:
+        """Take out the edges to an output that nearly every box would have (what is saved for backward)."""
+        returns = [u for u in uses if view.graph.nodes[u.mark[0]].op == "output"]
+        if len({u.source for u in returns}) <= _RETURNS:
+            return uses
+        dropped = {u for u in returns if u.mark[1] >= _KEPT_RETURNS}
+        self.returned.update(u.source for u in dropped)
+        return [u for u in uses if u not in dropped]
 
     def _box(self, number: int, view: View, node: int) -> str | None:
         return self.painter.box_of.get((number, _first(node, view.twin)))

@@ -23,6 +23,7 @@ from .hierarchy import Item, Module, build_hierarchy, is_inlet, nodes_of, read_l
 
 _DIGITS = re.compile(r"\d+")
 _UNBACKED = re.compile(r"\b(u|zuf)\d+\b")
+_PIECE = re.compile(r"#\d+$")
 _MIN_FAMILY = 4
 """Siblings with a number in the name (``block1``) fold from this many ops on; ``fc1`` and ``fc2`` never do."""
 
@@ -91,7 +92,7 @@ def find_unlike(graph: GraphRecord, tree: Module, keys: dict[str, int] | None = 
     for parent in walk(tree):
         families: dict[Hashable, list[Module]] = {}
         for item in parent.items:
-            if isinstance(item, Module) and item.kind == "module":
+            if isinstance(item, Module) and item.kind == "module" and not _PIECE.search(item.path):
                 families.setdefault((item.class_name, _family(item)), []).append(item)
         for members in families.values():
             found.extend(_odd_ones(graph, members, keys))
@@ -278,12 +279,29 @@ def describe_run(graph: GraphRecord, parent: Module, run: list[Module], reads: l
         instance.get(ref) == k - 1 for k in range(1, len(run)) for i in members[k] for ref in reads[i]
     )
     paths = tuple(module.path for module in run)
+    own = _own_inputs(graph, reads, instance)
     differences: list[Difference] = []
     for twins in zip(*members, strict=True):
         facets = [_facets(graph.nodes[i]) for i in twins]
         differences.extend(_compare(twins[0], facets, paths))
-        differences.extend(_compare_reads(twins, reads, instance, paths))
+        operands = zip(*(reads[i] for i in twins), strict=True)
+        for sources in operands:
+            outside = [(r, path) for r, path in zip(sources, paths, strict=True) if r not in instance]
+            if len({r for r, _ in outside} - own) > 1:
+                differences.append(
+                    _difference(twins[0], "reads", [(r, r) for r, _ in outside], tuple(p for _, p in outside))
+                )
     return Repeat(parent.path, paths, chained, tuple(differences))
+
+
+def _own_inputs(graph: GraphRecord, reads: list[list[int]], instance: dict[int, int]) -> set[int]:
+    """Inputs that only one instance reads (its parameters): that they are others elsewhere is no difference."""
+    readers: dict[int, set[int]] = {}
+    for node, number in instance.items():
+        for ref in reads[node]:
+            if is_inlet(graph.nodes[ref]):
+                readers.setdefault(ref, set()).add(number)
+    return {ref for ref, numbers in readers.items() if len(numbers) == 1}
 
 
 _Facet = tuple[Hashable, Any]
@@ -305,18 +323,6 @@ def _compare(node: int, facets: list[dict[str, _Facet]], paths: tuple[str, ...])
     for what, (first, _) in facets[0].items():
         if any(f[what][0] != first for f in facets):
             yield _difference(node, what, [f[what] for f in facets], paths)
-
-
-def _compare_reads(
-    twins: tuple[int, ...], reads: list[list[int]], instance: dict[int, int], paths: tuple[str, ...]
-) -> Iterator[Difference]:
-    """A Difference for each operand that comes from different places outside the run."""
-    for operands in zip(*(reads[i] for i in twins), strict=True):
-        outside = [(r, path) for r, path in zip(operands, paths, strict=True) if r not in instance]
-        if len({r for r, _ in outside}) > 1:
-            yield _difference(
-                twins[0], "reads", [(r, r) for r, _ in outside], tuple(path for _, path in outside)
-            )
 
 
 def _difference(node: int, what: str, facets: list[_Facet], paths: tuple[str, ...]) -> Difference:

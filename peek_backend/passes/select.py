@@ -187,7 +187,7 @@ class View:
 
 
 def _inline_nodes(graph: GraphRecord, reads: list[list[int]]) -> frozenset[int]:
-    """Nodes written inside their readers: attributes, parameters, sizes; of very many inputs those read once."""
+    """Nodes written inside their readers: attributes, parameters, sizes; of many inputs those one op reads."""
     found = {n.index for n in graph.nodes if is_inlet(n) and (is_inline(n) or _is_plain_value(n))}
     inputs = [n.index for n in graph.nodes if n.op == "placeholder" and n.index not in found]
     if len(inputs) > _MAX_INPUTS:
@@ -197,7 +197,7 @@ def _inline_nodes(graph: GraphRecord, reads: list[list[int]]) -> frozenset[int]:
                 if ref in readers:
                     readers[ref].add(index)
         output = {n.index for n in graph.nodes if n.op == "output"}
-        found.update(i for i, users in readers.items() if len(users) == 1 and not users & output)
+        found.update(i for i, users in readers.items() if len(users - output) == 1)
     return frozenset(found)
 
 

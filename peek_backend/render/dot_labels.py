@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import graphviz
 from msgspec.structs import replace
@@ -178,7 +178,8 @@ class LabelWriter:
             return []
         sizes = [v.shape for v in (graph.nodes[i].value for i in inlets) if isinstance(v, TensorMeta)]
         total = sum(math.prod(s) for s in sizes if all(isinstance(d, int) for d in s))
-        return [[self._chip(f"{plural(len(inlets), 'parameter')}, {_count(total)} elements")]]
+        word = "parameter" if all(_is_parameter(graph.nodes[i]) for i in inlets) else "input"
+        return [[self._chip(f"{plural(len(inlets), word)}, {_count(total)} elements")]]
 
     def _marks(self, box: Box) -> list[list[str]]:
         """What else is to be known: the value is drawn as a tag elsewhere, or is changed later."""
@@ -187,6 +188,10 @@ class LabelWriter:
         tagged = [nodes[i].name for i in box.nodes if (box.view, i) in self.picture.tagged]
         if tagged:
             rows.append([self._small(f"► {shorten(', '.join(tagged), _LINE)}", color=self.theme.tag.border)])
+        returned = self.picture.returned.get(box.key, 0)
+        if returned:
+            text = "► returned" + (f" ×{returned:,}" if returned > 1 else "")
+            rows.append([self._small(text, color=self.theme.inks["norm"].border)])
         value = nodes[box.nodes[0]].value if len(box.nodes) == 1 else None
         if isinstance(value, TensorMeta) and ("mutated" in value.flags or value.became is not None):
             rows.append([self._small("changed in place later", color=self.theme.inks["attention"].border)])
@@ -273,13 +278,14 @@ class LabelWriter:
     def edge(self, edge: Edge) -> str:
         """The type of what the edge carries and how often; empty where torch recorded none."""
         nodes = self.picture.graph_of(edge.view).nodes
-        texts = list(dict.fromkeys(_item_text(nodes[i], items) for i, items in edge.values))
-        texts = [t for t in texts if t]
+        count = len(edge.values) if self.picture.boxes[edge.target].closed else edge.uses
+        texts = _distinct(_item_text(nodes[i], items) for i, items in edge.values)
+        if len(texts) > 2:
+            texts = _distinct(_item_text(nodes[i], items, mark=False) for i, items in edge.values)
+        if len(texts) > 2:
+            texts, count = [plural(count, "value")], 1
         if not texts:
             return ""
-        count = len(edge.values) if self.picture.boxes[edge.target].closed else edge.uses
-        if len(texts) > 2:
-            return f"<{self._small(plural(len(edge.values), 'value'))}>"
         text = ", ".join(shorten(t, _LINE) for t in texts)
         return f"<&#160;{self._small(text + (f' ×{count:,}' if count > 1 else ''))}>"
 
@@ -385,8 +391,11 @@ def _plain(text: str) -> str:
 def _short_target(node: NodeRecord) -> str:
     """The op's own name, for a box that says by its colour what it is: ``linear``, ``view``, ``mm``."""
     text = node_target_text(node).lstrip(".")
-    for prefix in ("F.", "torch.", "operator.", "aten.", "prims."):
-        text = text.removeprefix(prefix)
+    for space in ("aten.", "prims."):
+        if text.startswith(space):
+            text = text.split(".")[1]
+    for space in ("F.", "torch.", "operator.", "functional."):
+        text = text.removeprefix(space)
     return shorten(text, _LINE)
 
 
@@ -397,6 +406,11 @@ def _last(target: str) -> str:
 def _last_path(path: str) -> str:
     """The end of a path that tells siblings apart: ``layers.3``."""
     return shorten(".".join(path.split(".")[-2:]), _LINE)
+
+
+def _is_parameter(node: NodeRecord) -> bool:
+    flagged = isinstance(node.value, TensorMeta) and "parameter" in node.value.flags
+    return flagged or (node.source is not None and node.source.input_kind == "parameter")
 
 
 def _below(name: str, paths: Sequence[str]) -> str:
@@ -424,7 +438,12 @@ def _without_defaults(node: NodeRecord) -> Sequence[Arg]:
     return args[:end]
 
 
-def _item_text(node: NodeRecord, items: tuple[int, ...]) -> str:
+def _distinct(texts: Iterator[str]) -> list[str]:
+    """Each text that is not empty once, in order."""
+    return [text for text in dict.fromkeys(texts) if text]
+
+
+def _item_text(node: NodeRecord, items: tuple[int, ...], *, mark: bool = True) -> str:
     """What an edge carries: the node's value, or ``[1] f32[8]`` for an item of a tuple."""
     value: ValueInfo | None = node.value
     for item in items:
@@ -432,8 +451,8 @@ def _item_text(node: NodeRecord, items: tuple[int, ...]) -> str:
         value = inside[item] if -len(inside) <= item < len(inside) else None
     if isinstance(value, TensorMeta) and value.inner:
         value = replace(value, inner={})
-    mark = "".join(f"[{i}]" for i in items)
-    return f"{mark} {value_text(value, _TYPE)}".strip()
+    place = "".join(f"[{i}]" for i in items) if mark else ""
+    return f"{place} {value_text(value, _TYPE)}".strip()
 
 
 def _symbol_text(symbol: SymbolRow) -> str:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from peek_backend.model import GraphRecord, Leaf, NodeRecord, Source, StackFrame
+from peek_backend.model import GraphRecord, Leaf, NodeRecord, ScalarInfo, Source, StackFrame
 from peek_backend.passes.hierarchy import Module, build_hierarchy, nodes_of, read_lists, walk
 
 
@@ -150,6 +150,25 @@ def test_calls_of_functions_are_containers():
         ("rope().half()", "half()", "function", 3),
         ("rope()@1", "rope()@1", "function", 3),
     ]
+
+
+def test_switches_and_comprehensions_end_no_run():
+    """Turning autocast on between the ops of one call leaves it one container; a comprehension is none."""
+    main, rope = StackFrame("/x/m.py", 1, "main"), StackFrame("/x/m.py", 2, "rope")
+    places = [
+        ("main", None),
+        ("rope", 0),
+        ("rope", 0),
+        ("main", None),
+        ("rope", 0),
+        ("<listcomp>", 1),
+        ("<listcomp>", 1),
+    ]
+    nodes = [node(i, (), file="/x/m.py", function=f, caller=c) for i, (f, c) in enumerate(places)]
+    nodes = [replace(n, value=ScalarInfo("int", 1)) for n in nodes]
+    nodes[3] = replace(nodes[3], target="torch.amp._enter_autocast", value=None)
+    tree = build_hierarchy(replace(graph(nodes), stacks=((main,), (main, rope))))
+    assert [(m.path, m.size) for m in walk(tree)] == [("", 7), ("rope()", 5)]
 
 
 def test_what_all_nodes_share_is_no_container():

@@ -239,6 +239,34 @@ def test_shared_bodies_are_drawn_once():
     assert len([e for e in picture.edges if e.kind == "body"]) == 4
 
 
+def test_what_is_saved_for_backward_has_no_edges():
+    """Of very many outputs the first keep their edges; at the others the count of returned values stands."""
+    g = GraphBuilder()
+    x = g.input("x", X)
+    values = [x := g.call(f"torch.op{i % 3}", x, value=X) for i in range(20)]
+    g.output(values[-1], *values[:-1])
+    picture = draw(g.graph())
+    last = next(b.key for b in picture.boxes.values() if picture.graph.nodes[b.nodes[0]].op == "output")
+    assert len([e for e in picture.edges if e.target == last]) == 3
+    assert sum(picture.returned.values()) == 17
+    few = GraphBuilder()
+    few.output(*(few.call("torch.sin", few.input("x", X), value=X) for _ in range(3)))
+    assert draw(few.graph()).returned == {}
+
+
+def test_inputs_of_one_op_are_written_into_it_when_there_are_many():
+    """Of 30 inputs of unknown kind those that one op reads are no boxes, though they are also returned."""
+    g = GraphBuilder()
+    inputs = [g.input(f"primals_{i}", X, kind="other") for i in range(30)]
+    x = inputs[0]
+    for one in inputs:
+        x = g.call("torch.mul", x, one, value=X)
+    g.output(x, *inputs[1:])
+    picture = draw(g.graph())
+    ends = [b for b in picture.boxes.values() if picture.graph.nodes[b.nodes[0]].op == "placeholder"]
+    assert len(ends) <= 1
+
+
 def test_calls_without_values_are_one_box():
     """Switches that take and give nothing stand together, not in a row of their own."""
     g = GraphBuilder()

@@ -143,6 +143,18 @@ def test_wiring_decides(a, b, folds):
         assert {d.what for d in found[0].differences} == (set() if a == b else {"reads"})
 
 
+def test_own_inputs_are_no_difference():
+    """That each layer reads parameters of its own, of unknown kind, is not told as a difference."""
+    g = GraphBuilder()
+    x = g.input("x", X)
+    for i in range(3):
+        w = g.input(f"primals_{i}", X, kind="other")
+        x = g.call("torch.sin", g.call("torch.mul", x, w, module=f"l.{i}", value=X), module=f"l.{i}", value=X)
+    g.output(x)
+    (found,) = repeats(with_modules(g, "l.0", "l.1", "l.2"))
+    assert found.differences == ()
+
+
 def test_internal_wiring_decides():
     """The same ops wired otherwise do not fold."""
     g = GraphBuilder()

@@ -19,6 +19,7 @@ from peek_backend.render.escape import visible
 from peek_backend.render.image import render_image
 from peek_backend.render.labels import shorten
 from tests.builders import HOSTILE, GraphBuilder, graph, node, symbol, tensor, transformer
+from tests.passes.test_hierarchy import graphs
 from tests.passes.test_picture import cond
 
 needs_dot = pytest.mark.skipif(not shutil.which("dot"), reason="needs Graphviz")
@@ -67,6 +68,15 @@ def test_hostile_text_is_shown_as_it_is(name, full):
 def test_any_text_passes_dot(text):
     """Whatever a name holds, dot reads the DOT and the SVG is well-formed."""
     svg_texts(dot(everywhere(text)))
+
+
+@needs_dot
+@given(graphs())
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+def test_any_graph_passes_dot(g):
+    """Whatever the wiring and the modules, folded or not, dot lays the picture out."""
+    svg_texts(dot(g))
+    svg_texts(dot(g, full=True))
 
 
 @needs_dot
