@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable
@@ -205,7 +206,7 @@ def _show_pictures(record: CaptureRecord, view: View, output: str | None) -> Non
     drawing = Drawing(view.depth, view.expand, view.full)
     if output is not None:
         written = write(record, output, kind=view.format, drawing=drawing)
-        _tell_all(written.notes)
+        tell_notes(written.notes)
         if len(written.paths) > 1:
             tell(f"wrote {len(written.paths)} files: {', '.join(map(str, written.paths))}")
         return
@@ -213,7 +214,7 @@ def _show_pictures(record: CaptureRecord, view: View, output: str | None) -> Non
         _check_one_image(record)
     for graph in record.graphs:
         data, notes = draw(graph, view.format, drawing)
-        _tell_all(notes)
+        tell_notes(notes)
         write_stdout(data.decode()) if view.format == "dot" else _write_binary(data)
 
 
@@ -246,9 +247,10 @@ def _mermaid(record: CaptureRecord) -> str:
     return text
 
 
-def _tell_all(notes: Iterable[str]) -> None:
+def tell_notes(notes: Iterable[str]) -> None:
+    """Say what a renderer noted; it names the settings as Python does, here they are options."""
     for note in notes:
-        tell(note)
+        tell(re.sub(r"\b(expand|depth)=", r"--\1 ", note).replace("full=True", "--full"))
 
 
 def tell(message: str) -> None:

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from peek_backend.cli.output import ALL_FORMATS
+from peek_backend.cli.output import ALL_FORMATS, tell_notes
 from peek_backend.snapshot import jsonfile, read
 from peek_backend.snapshot.journal import encode_record
 from tests.builders import HOSTILE, capture, graph, node, transformer
@@ -169,6 +169,22 @@ def test_two_pictures_are_two_files(peek, saved, tmp_path):
     done = peek("show", saved, "-o", tmp_path / "o.dot")
     assert sorted(os.listdir(tmp_path)) == ["o-1_0.dot", "o.dot"]
     assert "wrote 2 files" in done.err
+
+
+def test_notes_speak_of_options(capsys):
+    """A renderer names settings as Python does; the command line names its options."""
+    tell_notes(["see more with expand='a.b' or full=True"])
+    assert capsys.readouterr().err == "peek: see more with --expand 'a.b' or --full\n"
+
+
+def test_what_a_picture_folds_is_told(peek, tmp_path):
+    """What is left out of a picture is said, and --full leaves nothing out."""
+    jsonfile.write(tmp_path / "long.json", capture(transformer(40)))
+    done = peek("show", tmp_path / "long.json", "-o", tmp_path / "o.dot")
+    assert "folded 646 nodes" in done.err
+    full = peek("show", tmp_path / "long.json", "--full", "-o", tmp_path / "full.dot")
+    assert full.code == 0
+    assert (tmp_path / "full.dot").stat().st_size > (tmp_path / "o.dot").stat().st_size
 
 
 def test_format_beats_suffix(peek, saved, tmp_path):
