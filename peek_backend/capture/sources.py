@@ -96,13 +96,14 @@ class SourceReader:
         self._places: dict[str, tuple[StackFrame | None, int | None]] = {}
 
     def read(self, node: fx.Node) -> Source | None:
-        """The innermost user line and the module of a node; for a placeholder its input."""
-        if node.op == "placeholder":
+        """The innermost user line and the module of a node; for a placeholder its input, or the line of a value saved for backward."""
+        if node.op == "placeholder" and "seq_nr" not in node.meta:
             return self._input(node)
         if node.op == "output":
             return None
         text = node.meta.get("stack_trace") or None
-        scope = self._scope_key(node.meta.get("nn_module_stack"))
+        # A backward node has the modules of the forward nodes that it differentiates.
+        scope = self._scope_key(node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack"))
         key = (text, scope)
         if key not in self._sources:
             self._sources[key] = self._build(text, scope)

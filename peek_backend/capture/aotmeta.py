@@ -1,0 +1,146 @@
+"""What AOTAutograd knows of a joint graph beside its nodes, as plain facts: mutated inputs, aliases, whose gradient is whose.
+
+From torch 2.9 on every input and output of an AOT graph carries a descriptor (``meta["desc"]``). Before, and where one is
+missing, the order tells: placeholders are the Dynamo graph's inputs, gradients stand in the order of the inputs, tangents in the
+order of ``fw_metadata``'s differentiable outputs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from ..model import AliasedOutput, MutatedInput
+
+
+_MOST_FRAMES_UP = 12
+
+
+def metadata() -> Any:
+    """AOTAutograd's ViewAndMutationMeta of the graph that it is working on in this thread, or None.
+
+    It passes it to nobody, and puts it into the tracing context only after the partitioner ran; its own functions hold it as
+    ``fw_metadata`` (torch 2.8 to 2.15), with inputs and outputs counted as Dynamo's.
+    """
+    frame = sys._getframe(1)
+    for _ in range(_MOST_FRAMES_UP):
+        if frame is None:
+            return None
+        found = frame.f_locals.get("fw_metadata") if "_functorch" in frame.f_code.co_filename else None
+        if hasattr(found, "input_info"):
+            return found
+        frame = frame.f_back
+    return None
+
+
+def input_ordinals(gm: fx.GraphModule, count: int) -> tuple[int | None, ...]:
+    """For each placeholder the ordinal of the Dynamo graph's input (of ``count``) that it is, or is a part of; None for others."""
+    nodes = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    if any(n.meta.get("desc") is not None for n in nodes):
+        return tuple([_input_of(n.meta.get("desc")) for n in nodes])
+    primals = [n for n in nodes if "tangent" not in n.name]
+    if len(primals) != count:
+        return (None,) * len(nodes)
+    ordinal = {n: i for i, n in enumerate(primals)}
+    return tuple([ordinal.get(n) for n in nodes])
+
+
+def tangent_ordinals(gm: fx.GraphModule, meta: Any) -> tuple[int | None, ...]:
+    """For each tangent the ordinal of the Dynamo graph's output it belongs to; None for mutated inputs and bases of aliases."""
+    nodes = [n for n in gm.graph.nodes if n.op == "placeholder" and "tangent" in n.name]
+    if any(n.meta.get("desc") is not None for n in nodes):
+        return tuple([_output_of(n.meta.get("desc")) for n in nodes])
+    found = _differentiable_outputs(meta)
+    return tuple(found) if len(found) == len(nodes) else (None,) * len(nodes)
+
+
+def gradient_ordinals(gm: fx.GraphModule, first: int, inputs: Sequence[int | None]) -> tuple[int | None, ...]:
+    """For each output from ``first`` on the ordinal of the Dynamo input whose gradient it is."""
+    end = next(n for n in reversed(gm.graph.nodes) if n.op == "output")
+    count = len(pytree.tree_leaves(end.args[0], is_leaf=lambda x: x is None)) - first
+    descs = end.meta.get("desc")
+    if descs is not None:
+        flat = list(descs)[first:]
+        by_desc = [_input_of(getattr(d, "grad_of", None)) for d in flat]
+        if any(found is not None for found in by_desc) and len(by_desc) == count:
+            return tuple(_filled(by_desc, inputs))
+    entries = inputs[:count]
+    return tuple(entries) if len(entries) == count else (None,) * count
+
+
+def _filled(found: Sequence[int | None], inputs: Sequence[int | None]) -> list[int | None]:
+    """A None gradient has no descriptor: its place in the order of inputs says whose it is."""
+    aligned = all(f is None or (i < len(inputs) and inputs[i] == f) for i, f in enumerate(found))
+    return [inputs[i] if f is None and aligned and i < len(inputs) else f for i, f in enumerate(found)]
+
+
+_BASES = ("base", "base_of", "mutated_input", "output", "grad_of")
+
+
+def _input_of(desc: Any) -> int | None:
+    """The plain input a descriptor names: itself, or the subclass or base it is a part of."""
+    while desc is not None:
+        if type(desc).__name__ == "PlainAOTInput":
+            return desc.idx
+        desc = next((getattr(desc, name) for name in _BASES if hasattr(desc, name)), None)
+    return None
+
+
+def _output_of(desc: Any) -> int | None:
+    while desc is not None:
+        kind = type(desc).__name__
+        if kind == "PlainAOTOutput":
+            return desc.idx
+        if kind in ("InputMutationAOTOutput", "IntermediateBaseAOTOutput"):
+            return None
+        desc = next((getattr(desc, name) for name in _BASES if hasattr(desc, name)), None)
+    return None
+
+
+def _differentiable_outputs(meta: Any) -> list[int | None]:
+    """The order of tangents by ``fw_metadata``: mutated inputs, outputs, bases (torch/_functorch/_aot_autograd/schemas.py)."""
+    if meta is None:
+        return []
+    found: list[int | None] = [None for i in meta.input_info if i.mutates_data and i.requires_grad]
+    for i, output in enumerate(meta.output_info):
+        kept = output.output_type.name in ("non_alias", "unsafe_view_alias", "custom_function_view")
+        if kept and output.requires_grad and issubclass(output.raw_type, torch.Tensor):
+            found.append(i)
+    return found + [None] * meta.num_intermediate_bases
+
+
+def mutated_inputs(meta: Any) -> tuple[MutatedInput, ...]:
+    """Inputs that the graph changes in place, and what functionalisation makes of it."""
+    if meta is None:
+        return ()
+    returned = list(meta.mutated_inp_runtime_indices)
+    found = []
+    for i, info in enumerate(meta.input_info):
+        if not (info.mutates_data or info.mutates_metadata):
+            continue
+        how = {
+            "MUTATED_IN_GRAPH": "copy_ in the graph",
+            "MUTATED_OUT_GRAPH": "copied back after the graph",
+        }.get(info.mutation_type.name, "none")
+        output = returned.index(i) if i in returned else None
+        found.append(MutatedInput(i, bool(info.mutates_data), bool(info.mutates_metadata), how, output))
+    return tuple(found)
+
+
+def aliased_outputs(meta: Any) -> tuple[AliasedOutput, ...]:
+    """Outputs that share memory with an input or with one another."""
+    if meta is None:
+        return ()
+    found = []
+    for i, info in enumerate(meta.output_info):
+        kind = info.output_type.name
+        if kind in ("non_alias", "unsafe_view_alias", "custom_function_view"):
+            continue
+        base = info.base_idx if kind in ("alias_of_input", "is_input") else None
+        found.append(AliasedOutput(i, kind, base))
+    return tuple(found)

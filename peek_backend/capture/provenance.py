@@ -1,0 +1,244 @@
+"""Which nodes of earlier stages a node came from, worked out while torch's own marks are at hand.
+
+torch leaves these: a node of the joint graph names the Dynamo node it was traced from (``from_node``); a backward node has the
+autograd sequence number of the forward nodes it differentiates (``seq_nr``); the partitioner and most passes keep names. What
+has none of them gets its reason in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from torch import fx
+
+from ..model import GraphRecord, iter_refs, node_refs
+from ..model.graph import body_key
+
+Place = tuple[str, int]
+"""A node: its graph's key, its index."""
+
+
+class Origin(NamedTuple):
+    """Where one node comes from; ``reason`` says why ``places`` is empty, or roundabout."""
+
+    places: tuple[Place, ...] = ()
+    reason: str | None = None
+
+
+class Trail:
+    """The nodes of one backend call seen so far, stage after stage, by name. Holds plain data only."""
+
+    def __init__(self, dynamo: GraphRecord):
+        self.dynamo = _places_by_name(dynamo)
+        self.inputs = [n.index for n in dynamo.nodes if n.op == "placeholder"]
+        self.key = dynamo.key
+        self.outputs = _output_nodes(dynamo)
+        self._stages: dict[str, dict[str, tuple[Place, ...]]] = {}
+        self._by_seq: dict[int, list[tuple[Any, Any, tuple[Place, ...]]]] = {}
+        self._by_mark: dict[tuple[Any, str], list[Place]] = {}
+
+    def traced(
+        self, gm: fx.GraphModule, inputs: Sequence[int | None], tangents: Sequence[int | None]
+    ) -> list[Origin]:
+        """Origins in the Dynamo graph of each node of a joint or inference graph.
+
+        ``inputs`` has for each placeholder the Dynamo placeholder's ordinal, ``tangents`` for each tangent the Dynamo output's.
+        """
+        nodes = list(gm.graph.nodes)
+        entries = iter(inputs)
+        ends = iter(tangents)
+        known: dict[fx.Node, Origin] = {}
+        for node in nodes:
+            if node.op == "placeholder":
+                known[node] = self._entry(node, next(entries, None), ends)
+            elif node.op == "output":
+                known[node] = Origin((self._end,) if self._end else ())
+            else:
+                known[node] = self._traced(node, known)
+                self._remember(node, known[node].places)
+        return [known[node] for node in nodes]
+
+    @property
+    def _end(self) -> Place | None:
+        return self.dynamo.get("output")
+
+    def _entry(self, node: fx.Node, entry: int | None, tangents: Iterator[int | None]) -> Origin:
+        if entry is not None and entry < len(self.inputs):
+            return Origin(((self.key, self.inputs[entry]),))
+        if "tangent" not in node.name:
+            return Origin(reason=_EXTRA_INPUT)
+        output = next(tangents, None)
+        if output is not None and output < len(self.outputs) and self.outputs[output] is not None:
+            return Origin(
+                ((self.key, self.outputs[output]),), f"the gradient that arrives for output {output}"
+            )
+        return Origin(reason="the gradient that arrives for a mutated input or the base of an alias")
+
+    def _traced(self, node: fx.Node, known: dict[fx.Node, Origin]) -> Origin:
+        if places := self._from_node(node):
+            return Origin(places)
+        if places := self._differentiated(node):
+            return Origin(places)
+        if node.op == "get_attr":
+            return Origin(reason="a constant or a subgraph that AOTAutograd keeps on the graph")
+        if is_copy_back(node):
+            target, value = known[node.args[0]], known.get(node.args[1], Origin())
+            return Origin(_merged((value.places, target.places)), "writes a mutated input back")
+        return self._by_use(node, known)
+
+    def _by_use(self, node: fx.Node, known: dict[fx.Node, Origin]) -> Origin:
+        """The last resort: what its operands come from, with a reason."""
+        places = _merged(known[n].places for n in node.all_input_nodes)
+        if _name(node).startswith("add") and len(node.all_input_nodes) > 1:
+            return Origin(places, "adds up gradients of a value that is read more than once")
+        if not places:
+            return Origin((), "AOTAutograd made it from no input: a constant, or a gradient of zeros")
+        return Origin(places, "AOTAutograd added it; shown is where its operands come from")
+
+    def _from_node(self, node: fx.Node) -> tuple[Place, ...]:
+        """What ``from_node`` names, and for an inlined body its own nodes: the innermost name that is known."""
+        found = []
+        for source in node.meta.get("from_node") or ():
+            place = self._resolve(source)
+            if place is not None:
+                found.append(place)
+        return tuple(dict.fromkeys(found))
+
+    def _resolve(self, source: Any) -> Place | None:
+        for _ in range(_MOST_STEPS):
+            if source.name in self.dynamo:
+                return self.dynamo[source.name]
+            if not source.from_node:
+                return None
+            source = source.from_node[0]
+        return None
+
+    def _differentiated(self, node: fx.Node) -> tuple[Place, ...]:
+        """The origins of the forward nodes with the same sequence number; of these the ones of the same line and call."""
+        found = self._by_seq.get(node.meta.get("seq_nr"), [])
+        stack, call = node.meta.get("stack_trace"), node.meta.get("fwd_source_fn_stack")
+        same_line = [f for f in found if f[0] == stack] or found
+        same_call = [f for f in same_line if call and f[1] == call] or same_line
+        return _merged(f[2] for f in same_call)
+
+    def _remember(self, node: fx.Node, places: tuple[Place, ...]) -> None:
+        if "from_node" in node.meta and "seq_nr" in node.meta:
+            mark = (node.meta.get("stack_trace"), node.meta.get("source_fn_stack"), places)
+            self._by_seq.setdefault(node.meta["seq_nr"], []).append(mark)
+
+    def add(self, stage: str, key: str | None, gm: fx.GraphModule, origins: Sequence[Origin]) -> None:
+        """Later stages may refer to these nodes: by themselves where ``key`` names a graph that is kept, else by their origins."""
+        names = self._stages.setdefault(stage, {})
+        for index, (node, origin) in enumerate(zip(gm.graph.nodes, origins, strict=True)):
+            names[node.name] = ((key, index),) if key is not None else origin.places
+            self._by_mark.setdefault(_mark(node), []).extend(names[node.name])
+
+    def lowered(self, gm: fx.GraphModule, before: Sequence[str], by: str) -> list[Origin]:
+        """Origins of each node of a later graph in the nearest stage of ``before`` that knows its name."""
+        return [self._lowered(node, before, by) for node in gm.graph.nodes]
+
+    def _lowered(self, node: fx.Node, before: Sequence[str], by: str) -> Origin:
+        if node.op == "output":
+            return Origin(self.named("output", before) or ((self._end,) if self._end else ()))
+        if places := self.named(node.name, before):
+            return Origin(places)
+        places = self._from_node(node) or self._differentiated(node)
+        if places:
+            return Origin(places, f"{by} made it")
+        places = (
+            tuple(dict.fromkeys(self._by_mark.get(_mark(node), ()))) if node.meta.get("stack_trace") else ()
+        )
+        if places:
+            return Origin(places, f"{by} made it; shown are the nodes of its line and op")
+        if node.op == "placeholder":
+            return Origin(reason=_EXTRA_INPUT)
+        places = _merged(self.named(n.name, before) for n in node.all_input_nodes)
+        return Origin(
+            places, f"{by} made it; shown is where its operands come from" if places else f"{by} made it"
+        )
+
+    def add_record(self, stage: str, key: str | None, record: GraphRecord, origins: Sequence[Origin]) -> None:
+        """As ``add``, for a graph that is a record already; it takes the place of an earlier one of that stage."""
+        self._stages[stage] = {
+            n.name: ((key, n.index),) if key is not None else o.places
+            for n, o in zip(record.nodes, origins, strict=True)
+        }
+
+    def lowered_by_name(self, record: GraphRecord, before: Sequence[str], by: str) -> list[Origin]:
+        """As ``lowered``, for a graph that came as text: names are all there is."""
+        found = []
+        for node in record.nodes:
+            places = self.named(node.name, before)
+            operands = [record.nodes[i].name for i in dict.fromkeys(node_refs(node))] if not places else []
+            around = _merged(self.named(name, before) for name in operands)
+            reason = (
+                None
+                if places
+                else f"{by} made it" + ("; shown is where its operands come from" if around else "")
+            )
+            found.append(Origin(places or around, reason))
+        return found
+
+    def all_named(self, names: Iterable[str], stage: str) -> tuple[Place, ...]:
+        """The nodes of one stage with these names, each once."""
+        return _merged(self.named(name, (stage,)) for name in names)
+
+    def all_in_dynamo(self, names: Iterable[str]) -> tuple[Place, ...]:
+        """The Dynamo nodes with these names."""
+        return tuple(dict.fromkeys(self.dynamo[n] for n in names if n in self.dynamo))
+
+    def named(self, name: str, before: Iterable[str]) -> tuple[Place, ...]:
+        """The node of this name in the first of the stages that has it."""
+        for stage in before:
+            if places := self._stages.get(stage, {}).get(name):
+                return places
+        return ()
+
+
+_MOST_STEPS = 50
+_EXTRA_INPUT = "an input that AOTAutograd adds: a size, a token, or the state of the random number generator"
+
+
+def is_copy_back(node: fx.Node) -> bool:
+    """Whether a node writes a value into an input, as functionalisation ends a graph that mutates one."""
+    return (
+        _name(node) == "copy_"
+        and len(node.args) > 1
+        and all(isinstance(a, fx.Node) for a in node.args[:2])
+        and node.args[0].op == "placeholder"
+    )
+
+
+def _name(node: fx.Node) -> str:
+    return getattr(getattr(node.target, "overloadpacket", node.target), "__name__", str(node.target))
+
+
+def _mark(node: fx.Node) -> tuple[Any, str]:
+    return node.meta.get("stack_trace"), str(node.meta.get("original_aten"))
+
+
+def _merged(groups: Iterable[tuple[Place, ...]]) -> tuple[Place, ...]:
+    return tuple(dict.fromkeys(place for group in groups for place in group))
+
+
+def _places_by_name(graph: GraphRecord) -> dict[str, Place]:
+    """Every node of a graph and of its bodies by name; the graph's own win over those of a body."""
+    places = {}
+    for child in reversed(graph.children):
+        key = body_key(graph.key, child.name)
+        places.update({n.name: (key, n.index) for n in child.nodes if n.op not in ("placeholder", "output")})
+    places.update({n.name: (graph.key, n.index) for n in graph.nodes})
+    return places
+
+
+def _output_nodes(graph: GraphRecord) -> list[int | None]:
+    """For each output of the graph the node that makes it."""
+    end = next((n for n in reversed(graph.nodes) if n.op == "output"), None)
+    if end is None or not end.args:
+        return []
+    outputs = end.args[0] if isinstance(end.args[0], tuple) else (end.args[0],)
+    return [next(iter_refs(output), None) for output in outputs]
+
+
+Linker = Callable[[fx.GraphModule], list[Origin]]
