@@ -174,13 +174,15 @@ class GraphView:
 
     @cached_property
     def ending(self) -> str:
-        """How the graph ended: ``ends in a graph break``, ``never ran``, ``returns``."""
+        """How the graph ended: ``ends in a graph break``, ``never ran``, ``returns``; empty while that is not known.
+
+        Dynamo tells the backend nothing of it: only a graph that was traced back to its frame can be said to return.
+        """
         if self.graph.never_ran:
             return "never ran"
         if self.graph.ended_by is not None:
             return "ends in a graph break"
-        compiled = self.graph.stage == "dynamo" and self.graph.compile_id is not None
-        return "returns" if compiled else ""
+        return "returns" if self.graph.frame is not None and self.graph.stage == "dynamo" else ""
 
 
 def _symbol_rows(graph: GraphRecord) -> Iterator[SymbolRow]:

@@ -194,3 +194,10 @@ def test_colour_marks_titles_breaks_and_problems():
     colored = graph_text(broken_graph(), Layout(color=True))
     assert "\x1b[33mgraph break" in colored and "\x1b[31mproblem" in colored
     assert re.sub(r"\x1b\[\d+m", "", colored) == graph_text(broken_graph())
+
+
+def test_only_a_graph_whose_end_is_known_is_said_to_return():
+    """While a program compiles, nothing is known of a graph's end; afterwards its frame is, and it returns or breaks."""
+    assert "returns" not in graph_text(graph(node(0, "x")))
+    assert "returns" in graph_text(graph(node(0, "x"), frame=0)).splitlines()[0]
+    assert "returns" not in graph_text(graph(node(0, "x"), frame=0, ended_by=BREAK))
