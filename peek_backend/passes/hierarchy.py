@@ -93,10 +93,13 @@ def is_inlet(node: NodeRecord) -> bool:
 
 
 def is_inline(node: NodeRecord) -> bool:
-    """Whether the inlet belongs to its users (parameter, buffer, constant, size), not to the caller."""
+    """Whether the inlet belongs to its users, not to the caller: parameter, constant, size, a module's attribute."""
     if node.op == "get_attr":
         return True
-    return node.op == "placeholder" and node.source is not None and node.source.input_kind in _INLINE_KINDS
+    source = node.source
+    if node.op != "placeholder" or source is None:
+        return False
+    return source.input_kind in _INLINE_KINDS or "._modules[" in (source.origin or "")
 
 
 def walk(module: Module) -> Iterator[Module]:

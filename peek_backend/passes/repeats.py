@@ -22,7 +22,7 @@ from ..model import Arg, GraphRecord, Leaf, NodeRecord, TensorMeta, TupleInfo, V
 from .hierarchy import Item, Module, build_hierarchy, is_inlet, nodes_of, read_lists, walk
 
 _DIGITS = re.compile(r"\d+")
-_UNBACKED = re.compile(r"\b(u|zuf)\d+\b")
+_NUMBERED_SYMBOL = re.compile(r"\b(u|zuf|zf)\d+\b")
 _PIECE = re.compile(r"#\d+$")
 _MIN_FAMILY = 4
 """Siblings with a number in the name (``block1``) fold from this many ops on; ``fc1`` and ``fc2`` never do."""
@@ -340,21 +340,21 @@ def _constants(arg: Arg) -> Hashable:
         for nested in (arg.slice, arg.dict, arg.nested):
             if nested is not None:
                 return tuple(map(_constants, nested))
-        return _any_unbacked(arg.sym) if arg.sym is not None else arg
+        return _any_symbol(arg.sym) if arg.sym is not None else arg
     if type(arg) is tuple:
         return tuple(map(_constants, arg))
     return type(arg), arg
 
 
 def _type_key(value: ValueInfo | None) -> Hashable:
-    """A value's type, its storage and the numbers of unbacked symbols left out: each layer has its own."""
+    """A value's type, its storage and the numbers of unbacked and float symbols left out: each layer has its own."""
     if isinstance(value, TensorMeta):
-        sizes = tuple(map(_any_unbacked, (*value.shape, *(value.stride or ()))))
+        sizes = tuple(map(_any_symbol, (*value.shape, *(value.stride or ()))))
         return value.dtype, sizes, value.device, value.layout, value.subclass, value.flags
     if isinstance(value, TupleInfo):
         return value.type, tuple(map(_type_key, value.items))
-    return type(value), _any_unbacked(getattr(value, "expr", ""))
+    return type(value), _any_symbol(getattr(value, "expr", "")), getattr(value, "hint", None)
 
 
-def _any_unbacked(dim: Any) -> Any:
-    return _UNBACKED.sub(r"\1", dim) if isinstance(dim, str) else dim
+def _any_symbol(dim: Any) -> Any:
+    return _NUMBERED_SYMBOL.sub(r"\1", dim) if isinstance(dim, str) else dim

@@ -80,13 +80,20 @@ class View:
         self.twin: dict[int, int] = {}
         self.instance: dict[int, str] = {}
         self.thin: dict[int, Module] = {}
-        self.loose = _loose_nodes(graph, self.reads, self.tree)
+        self.loose = _loose_nodes(graph, self._wires(), self.tree)
         self._rows: dict[str, list[Row]] = {}
         keys = structure_keys(graph, self.tree, self.root)
         self.unlike = {u.path: u for u in find_unlike(graph, self.tree, keys)}
         if not self.choice.full:
             for repeat in find_repeats(graph, self.tree, keys, self.reads):
                 self._fold(repeat)
+
+    def _wires(self) -> list[list[int]]:
+        """The reads without those of inputs that are no tensors: a size does not make a switch part of the data."""
+        nodes = self.graph.nodes
+        plain = {i for i in self.inline if is_inlet(nodes[i]) and not isinstance(nodes[i].value, TensorMeta)}
+        plain -= {n.index for n in nodes if n.body is not None}
+        return [[r for r in refs if r not in plain] for refs in self.reads]
 
     def _fold(self, repeat: Repeat) -> None:
         """Let the first instance stand for all, in as many runs as ``expand`` leaves."""

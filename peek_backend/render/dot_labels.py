@@ -214,8 +214,8 @@ class LabelWriter:
 
     def _constants(self, view: int, node: NodeRecord) -> str:
         """The arguments that no edge shows."""
-        names = self._names(view)
-        args = [arg_text(a, names) for a in _without_defaults(node) if _is_constant(a)]
+        names, nodes = self._names(view), self.picture.graph_of(view).nodes
+        args = [arg_text(a, names) for a in _without_defaults(node) if _is_constant(a) or _is_size(a, nodes)]
         args += [f"{k}={arg_text(v, names)}" for k, v in node.kwargs.items() if _is_constant(v)]
         return shorten(", ".join(args), _LINE)
 
@@ -297,9 +297,11 @@ class LabelWriter:
         name = " ".join(dict.fromkeys((graph.key, code_text(graph.name))))
         rows = [[_font(shorten(name, 2 * _LINE), TITLE + 4, self.theme.text, bold=True)]]
         rows.append([self._small(" · ".join(filter(None, facts)))])
-        rows += [[self._small(_symbol_text(symbol))] for symbol in view.symbols[:_SYMBOLS]]
-        if len(view.symbols) > _SYMBOLS:
-            rows.append([self._small(f"and {plural(len(view.symbols) - _SYMBOLS, 'more symbol')}")])
+        kinds = {symbol.name: symbol.type for symbol in graph.symbols}
+        symbols = sorted(view.symbols, key=lambda row: kinds.get(row.name) != "int")
+        rows += [[self._small(_symbol_text(symbol))] for symbol in symbols[:_SYMBOLS]]
+        if len(symbols) > _SYMBOLS:
+            rows.append([self._small(f"and {plural(len(symbols) - _SYMBOLS, 'more symbol')}")])
         rows += [[self._small(note)] for note in self.picture.notes]
         if legend:
             rows.append([self._legend()])
@@ -427,6 +429,14 @@ def _is_constant(arg: Arg) -> bool:
         return False
     refs = list(iter_refs(arg))
     return not refs or not isinstance(arg, tuple) or len(refs) < len(arg)
+
+
+def _is_size(arg: Arg, nodes: Sequence[NodeRecord]) -> bool:
+    """Whether an argument is an input that is no tensor, to which no edge leads."""
+    if not isinstance(arg, Leaf) or arg.node is None or not 0 <= arg.node < len(nodes):
+        return False
+    node = nodes[arg.node]
+    return node.op == "placeholder" and node.value is not None and not isinstance(node.value, TensorMeta)
 
 
 def _without_defaults(node: NodeRecord) -> Sequence[Arg]:

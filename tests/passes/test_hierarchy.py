@@ -130,6 +130,14 @@ def test_inputs_stand_with_their_users():
     assert inside == {"": [1], "a": [2], "a.x": [0, 3], "a.y": [4]}
 
 
+def test_attributes_of_modules_stand_with_their_users():
+    """A float that a layer keeps (its eps) is no argument of the graph, though Dynamo passes it as an input."""
+    origin = "L['self']._modules['a'].eps"
+    nodes = [node(0, op="placeholder", kind="argument", origin=origin), node(1, (0,), "a")]
+    inside = {m.path: [i for i in m.items if type(i) is int] for m in walk(build_hierarchy(graph(nodes)))}
+    assert inside == {"": [], "a": [0, 1]}
+
+
 def test_calls_of_functions_are_containers():
     """Three or more nodes under one call are a container, nested as the calls were; another call is another one."""
     main = StackFrame("/x/m.py", 1, "main")

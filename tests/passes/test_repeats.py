@@ -7,7 +7,7 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from peek_backend.model import Leaf
+from peek_backend.model import Leaf, SymFloat
 from peek_backend.passes.hierarchy import build_hierarchy, walk
 from peek_backend.passes.repeats import counterparts, find_repeats, find_unlike, structure_keys
 from tests.builders import GraphBuilder, graph, node, tensor, transformer
@@ -109,6 +109,17 @@ def test_unbacked_symbols_are_no_difference():
     g = edited(layers(2), "linear", "layers.0", value=tensor("u0", 64))
     g = edited(g, "linear", "layers.1", value=tensor("u7", 64))
     assert repeats(g)[0].differences == ()
+
+
+def test_float_symbols_are_no_difference_but_their_values_are():
+    """Layers read their eps as a float symbol each; another eps is told."""
+
+    def eps(first, second):
+        g = edited(layers(2), "linear", "layers.0", value=SymFloat("zf48", first))
+        return repeats(edited(g, "linear", "layers.1", value=SymFloat("zf1", second)))[0].differences
+
+    assert eps(1e-6, 1e-6) == ()
+    assert [d.what for d in eps(1e-6, 1e-5)] == ["value"]
 
 
 def test_an_extra_op_does_not_fold_and_is_named():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from peek_backend.errors import PeekError
-from peek_backend.model import Leaf, Source, TupleInfo
+from peek_backend.model import Leaf, Source, SymInt, TupleInfo
 from peek_backend.passes.select import Choice
 from peek_backend.render.dot import dot, drawing
 from peek_backend.render.escape import visible
@@ -111,6 +111,17 @@ def test_edges_carry_types():
     text = dot(g.graph())
     assert "f32[s0, 16]" in text
     assert "[1] i64[2]" in text
+
+
+def test_sizes_are_written_where_they_are_used():
+    """A size that is an input of the graph is no box; the op that takes it names it."""
+    g = GraphBuilder()
+    size = g.input("s7", SymInt("s7", 4), kind="size")
+    x = g.input("x", X)
+    g.output(g.method("reshape", x, size, -1, value=X))
+    text = dot(g.graph())
+    assert ">p_s7, -1<" in text
+    assert len(re.findall(r"^\s*\w+ -> \w+", text, re.MULTILINE)) == 2
 
 
 def test_repeats_and_parameters_are_shown():
