@@ -33,7 +33,8 @@ class Box:
     """Something drawn: one node, several alike (``nodes``), or a closed container (``closed``).
 
     ``module`` is the closed container, or for an op the module that consists of it alone. ``view`` tells the
-    graph: -1 the one drawn, else the child with that index. ``tag`` marks a reference to a value drawn elsewhere.
+    graph: -1 the one drawn, else the child with that index. ``tag`` marks a reference to a value drawn elsewhere,
+    ``loose`` calls that no value joins to the rest.
     """
 
     key: str
@@ -43,6 +44,7 @@ class Box:
     closed: bool = False
     repeat: Repeat | None = None
     tag: bool = False
+    loose: bool = False
 
 
 @dataclass
@@ -171,7 +173,9 @@ class _Painter:
         view = self.forest.view(number)
         thin = view.thin.get(row[0]) if len(row) == 1 else None
         repeat = view.repeats.get(thin.path) if thin is not None else None
-        self.add(Box(f"n{self.next()}", number, row, thin, False, repeat), cluster)
+        self.add(
+            Box(f"n{self.next()}", number, row, thin, False, repeat, loose=row[0] in view.loose), cluster
+        )
         for body in self.forest.bodies(number, row):
             if body not in shared:
                 self._body(body, cluster, shared)

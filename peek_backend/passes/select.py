@@ -82,11 +82,10 @@ class View:
         self.thin: dict[int, Module] = {}
         self.loose = _loose_nodes(graph, self._wires(), self.tree)
         self._rows: dict[str, list[Row]] = {}
-        keys = structure_keys(graph, self.tree, self.root)
-        self.unlike = {u.path: u for u in find_unlike(graph, self.tree, keys)}
+        self.keys = structure_keys(graph, self.tree, self.root)
+        self.unlike = {u.path: u for u in find_unlike(graph, self.tree, self.keys)}
         if not self.choice.full:
-            for repeat in find_repeats(graph, self.tree, keys, self.reads):
-                self._fold(repeat)
+            self._fold_inside(self.tree)
 
     def _wires(self) -> list[list[int]]:
         """The reads without those of inputs that are no tensors: a size does not make a switch part of the data."""
@@ -95,13 +94,20 @@ class View:
         plain -= {n.index for n in nodes if n.body is not None}
         return [[r for r in refs if r not in plain] for refs in self.reads]
 
+    def _fold_inside(self, module: Module) -> None:
+        for repeat in find_repeats(self.graph, module, self.keys, self.reads):
+            if repeat.parent not in self.hidden:
+                self._fold(repeat)
+
     def _fold(self, repeat: Repeat) -> None:
-        """Let the first instance stand for all, in as many runs as ``expand`` leaves."""
-        if repeat.parent in self.hidden:
-            return
+        """Let the first instance of each run stand for all of it; ``expand`` decides how many runs there are."""
+        parent = self.modules[repeat.parent]
         for run in self._split(repeat, self.choice.expand):
+            if run[0].path != repeat.paths[0]:
+                self._fold_inside(run[0])
+            if len(run) == 1:
+                continue
             whole = len(run) == len(repeat.paths)
-            parent = self.modules[repeat.parent]
             self.repeats[run[0].path] = repeat if whole else describe_run(self.graph, parent, run, self.reads)
             self.twin.update(counterparts(run))
             for module in run:
@@ -109,7 +115,7 @@ class View:
             self.hidden.update(m.path for module in run[1:] for m in walk(module))
 
     def _split(self, repeat: Repeat, patterns: Sequence[str]) -> Iterator[list[Module]]:
-        """The instances in runs, those left out that a pattern picks from among the others."""
+        """The instances in runs; one that a pattern picks from among the others is a run of its own."""
         instances = [self.modules[path] for path in repeat.paths]
         picked: set[str] = set()
         for pattern in patterns:
@@ -117,13 +123,12 @@ class View:
             if len(hits) < len(instances):
                 picked |= hits
         run: list[Module] = []
-        for instance in [*instances, None]:
-            if instance is not None and instance.path not in picked:
-                run.append(instance)
-                continue
-            if len(run) > 1:
+        for instance in instances:
+            if run and (instance.path in picked or run[-1].path in picked):
                 yield run
-            run = []
+                run = []
+            run.append(instance)
+        yield run
 
     def rows(self, module: Module) -> list[Row]:
         """What ``module`` shows when it is open."""

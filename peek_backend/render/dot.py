@@ -164,6 +164,8 @@ class _Writer:
     def _ink(self, box: Box) -> tuple[Ink, str]:
         if box.tag:
             return self.theme.tag, "tag"
+        if box.loose:
+            return self.theme.inks["other"], "loose"
         if box.closed:
             kind = self.labels.container_kind(box)
             return (self.theme.inks[kind] if kind else self.theme.module), kind or "module"

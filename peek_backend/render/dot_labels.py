@@ -76,7 +76,8 @@ class LabelWriter:
 
     def _op(self, box: Box) -> list[list[str]]:
         node = self._node(box)
-        self.kinds.add(node_kind(node))
+        if not box.loose:
+            self.kinds.add(node_kind(node))
         targets = Counter(_short_target(self._nodes(box)[i]) for i in box.nodes)
         if len(targets) > 1:
             return self._several(targets)

@@ -118,6 +118,24 @@ def test_expanding_a_later_layer_takes_it_out_of_the_fold():
     assert sizes == {"layers.0": 2, "layers.2": 1, "layers.3": 3}
 
 
+def test_a_layer_taken_out_still_folds_inside():
+    """Expanding one of several layers leaves its own repeated experts folded."""
+    g = GraphBuilder()
+    paths = [f"l.{i}" for i in range(3)] + [f"l.{i}.expert.{e}" for i in range(3) for e in range(4)]
+    x = g.input("x", X)
+    for i in range(3):
+        x = g.call("torch.exp", x, module=f"l.{i}", value=X)
+        for e in range(4):
+            for target in ("torch.sin", "torch.cos"):
+                x = g.call(target, x, module=f"l.{i}.expert.{e}", value=X)
+    g.output(x)
+    picture = draw(replace(g.graph(), modules=dict.fromkeys(paths, "M")), Choice(expand=("l.1",)))
+    times = {b.module.path: len(b.repeat.paths) for b in picture.boxes.values() if b.repeat and b.closed}
+    opened = {p: len(c.repeat.paths) for p, c in clusters(picture).items() if c.repeat}
+    assert {**times, **opened} == {f"l.{i}.expert.0": 4 for i in range(3)}
+    assert not has_cycle(picture)
+
+
 def test_full_folds_nothing():
     """full shows every layer and every op."""
     g = transformer(3)
