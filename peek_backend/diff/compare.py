@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -13,6 +13,8 @@ from .edits import Diff, Edit, GraphDiff
 from .graphs import compare_graphs
 
 Key = tuple[str, int, int, str, int]
+MAX_ALIGNED = 10_000
+"""Most pairs of graphs of one function that are tried when a break shifted its resume functions."""
 
 
 def compare(old: Snapshot, new: Snapshot) -> Diff:
@@ -39,10 +41,11 @@ def _key(graph: Graph) -> Key:
 
 def _graphs(old: Snapshot, new: Snapshot) -> Iterator[GraphDiff]:
     """Pairs of graphs in order of the new snapshot, then those that are gone."""
-    before = {_key(graph): graph for graph in old.graphs}
-    before = _renamed_frames(before, {_key(graph): graph for graph in new.graphs})
-    for graph in new.graphs:
-        other = before.pop(_key(graph), None)
+    after = {_key(graph): graph for graph in new.graphs}
+    before = _renamed_frames({_key(graph): graph for graph in old.graphs}, after)
+    partners = _partners(before, after)
+    for key, graph in after.items():
+        other = before.pop(partners[key], None) if key in partners else None
         if other is None:
             kind = "recompile:added" if graph.variant > 1 else "graph:added"
             edit = Edit(
@@ -52,7 +55,6 @@ def _graphs(old: Snapshot, new: Snapshot) -> Iterator[GraphDiff]:
                 text=graph.title,
                 new=graph.because,
                 place=_place(graph),
-                count=1,
             )
             yield GraphDiff(graph.title, None, graph, edits=(edit,))
             continue
@@ -67,6 +69,49 @@ def _graphs(old: Snapshot, new: Snapshot) -> Iterator[GraphDiff]:
         kind = "recompile:removed" if graph.variant > 1 else "graph:removed"
         edit = Edit(kind, graph.title, target=graph.frame, text=graph.title, place=_place(graph))
         yield GraphDiff(graph.title, graph, None, edits=(edit,))
+
+
+def _partners(before: Mapping[Key, Graph], after: Mapping[Key, Graph]) -> dict[Key, Key]:
+    """The old key of each new graph: the same, except where a break more or less shifted the ordinals of resume functions."""
+    families: dict[tuple, tuple[list[Key], list[Key]]] = {}
+    for side, graphs in enumerate((before, after)):
+        for key in graphs:
+            frame, _, *rest = key
+            families.setdefault((frame, *rest), ([], []))[side].append(key)
+    partners: dict[Key, Key] = {}
+    for left, right in families.values():
+        if len(left) == len(right) or not left or not right or len(left) * len(right) > MAX_ALIGNED:
+            partners.update({key: key for key in right if key in before})
+        else:
+            heads = [key for key in right if key in before and key[1] == 0]
+            partners.update({key: key for key in heads})
+            rest = (
+                [graphs[k] for k in sorted(keys) if k not in heads]
+                for graphs, keys in ((before, left), (after, right))
+            )
+            partners.update(_aligned(*rest))
+    return partners
+
+
+def _aligned(old: Sequence[Graph], new: Sequence[Graph]) -> Iterator[tuple[Key, Key]]:
+    """(new key, old key) of graphs in order that are most alike: by the share of ops that they have in common."""
+    left, right = (
+        [Counter(node.target for node in graph.nodes) for graph in graphs] for graphs in (old, new)
+    )
+    alike = [[(1 + 2 * (a & b).total()) / (1 + a.total() + b.total()) for b in right] for a in left]
+    best = [[0] * (len(new) + 1) for _ in range(len(old) + 1)]
+    for i in range(len(old) - 1, -1, -1):
+        for j in range(len(new) - 1, -1, -1):
+            best[i][j] = max(best[i + 1][j + 1] + alike[i][j], best[i + 1][j], best[i][j + 1])
+    i = j = 0
+    while i < len(old) and j < len(new):
+        if best[i][j] == best[i + 1][j + 1] + alike[i][j]:
+            yield _key(new[j]), _key(old[i])
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            i += 1
+        else:
+            j += 1
 
 
 def _renamed_frames(before: dict[Key, Graph], after: dict[Key, Graph]) -> dict[Key, Graph]:
@@ -142,22 +187,30 @@ def _folded(edits: Iterable[Edit], graphs: Iterable[GraphDiff], events: Iterable
         yield from edits
         return
     moved = _ops_that_moved(graphs, cut)
+    names = {
+        entry.name for g in graphs if g.old is None or g.new is None for entry in (g.new or g.old).inputs
+    }
     titles = {g.title: _frame(g) for g in graphs}
     for edit in edits:
         frame = titles.get(edit.graph.partition("/")[0])
-        if frame in cut and edit.kind in (
-            "graph:added",
-            "graph:removed",
-            "output:changed",
-            "input:added",
-            "input:removed",
-            "input:order",
-        ):
+        if frame in cut and _comes_of_the_cut(edit, names):
             continue
         if frame in cut and edit.kind in ("op:added", "op:removed") and moved[edit.kind, edit.target] > 0:
             moved[edit.kind, edit.target] -= 1
             continue
         yield edit
+
+
+def _comes_of_the_cut(edit: Edit, names: set[str]) -> bool:
+    """Whether a cut alone explains an edit of its frame: halves that come or go, what they hand over, inputs that moved.
+
+    ``names`` are the inputs of the graphs that came or went.
+    """
+    if edit.kind in ("graph:added", "graph:removed", "output:changed", "input:order", "input:renamed"):
+        return True
+    if edit.kind.startswith("recompile:"):
+        return "resume#" in edit.graph
+    return edit.kind in ("input:added", "input:removed") and (edit.target in names or "resume#" in edit.graph)
 
 
 def _frame(graph: GraphDiff) -> str:

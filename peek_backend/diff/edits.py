@@ -169,19 +169,20 @@ class Diff(Struct, frozen=True):
         return tuple(group_edits(self.edits))
 
 
-_DIGITS = re.compile(r"\d+")
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 _LABEL_DIGITS = re.compile(r"(%[\w.]*?)_\d+\b")
-_WORD_DIGITS = re.compile(r"(?<=\.)\d+(?=\.|\b)")
+# The 0 of layers.0.attn, but not that of 0.5.
+_PATH_NUMBER = re.compile(r"(?<=[A-Za-z_]\.)\d+(?=\.[A-Za-z_])")
 
 
 def pattern(path: str) -> str:
     """A module path with its numbers as ``*``: ``layers.*.mlp``."""
-    return _DIGITS.sub("*", path)
+    return _NUMBER.sub("*", path)
 
 
 def _general(text: str) -> str:
     """A text in which only the counts behind labels and the numbers in paths are left open."""
-    return _WORD_DIGITS.sub("*", _LABEL_DIGITS.sub(r"\1_*", text))
+    return _PATH_NUMBER.sub("*", _LABEL_DIGITS.sub(r"\1_*", text))
 
 
 def group_edits(edits: Iterable[Edit]) -> list[Group]:

@@ -7,11 +7,11 @@ inserted op) is folded under it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from peek_backend.model.snapshot import SLOT, Body, Graph, Input, Node, Place, Type
+from peek_backend.model.snapshot import SLOT, Body, Graph, Input, Node, Place, SymType, TensorType, Type
 from peek_backend.snapshot.graphfile_print import fill
 from peek_backend.snapshot.graphfile_text import operand_name
 from peek_backend.snapshot.graphfile_types import type_text
@@ -33,15 +33,27 @@ def match_inputs(old: Sequence[Input], new: Sequence[Input], by_position: bool) 
         return [(i, i) for i in range(len(old))]
     names = {entry.name: j for j, entry in enumerate(new)}
     pairs = [(i, names[entry.name]) for i, entry in enumerate(old) if entry.name in names]
-    left, right = {i for i, _ in pairs}, {j for _, j in pairs}
-    free: dict[Type, list[int]] = {}
-    for j, entry in enumerate(new):
-        if j not in right:
-            free.setdefault(entry.type, []).append(j)
-    for i, entry in enumerate(old):
-        if i not in left and free.get(entry.type):
-            pairs.append((i, free[entry.type].pop(0)))
+    for key in (_shape_key, _kind_key):
+        left, right = {i for i, _ in pairs}, {j for _, j in pairs}
+        free: dict[Hashable, list[int]] = {}
+        for j in range(len(new) - 1, -1, -1):
+            if j not in right:
+                free.setdefault(key(new[j].type), []).append(j)
+        for i, entry in enumerate(old):
+            if i not in left and free.get(key(entry.type)):
+                pairs.append((i, free[key(entry.type)].pop()))
     return sorted(pairs)
+
+
+def _shape_key(t: Type) -> Hashable:
+    """A type with its symbols left open, since they may have other numbers."""
+    if not isinstance(t, TensorType):
+        return t if not isinstance(t, SymType) else t.type
+    return t.dtype, t.grad, t.device, tuple([d if isinstance(d, int) else None for d in t.shape])
+
+
+def _kind_key(t: Type) -> Hashable:
+    return (t.dtype, t.grad, t.device, len(t.shape)) if isinstance(t, TensorType) else type(t)
 
 
 def _alike(a: Input, b: Input) -> bool:
@@ -475,7 +487,7 @@ def _open_unbacked(text: str) -> str:
 _ANY_UNBACKED = re.compile(r"(?<![\w.])u[0-9]+(?![\w.=(])")
 
 
-def _reaches(start: int, goal: int, above, limit: int = 256) -> bool:
+def _reaches(start: int, goal: int, above: Callable[[int], Sequence[int]], limit: int = 256) -> bool:
     """Whether ``goal`` is among what ``above`` leads to from ``start``, in at most ``limit`` steps."""
     todo, seen = [start], {start}
     while todo and len(seen) < limit:

@@ -143,7 +143,9 @@ def _text(table: Mapping, key: str, default: str, where: str) -> str:
 def _kinds(value: object, what: str) -> Iterable[str]:
     """Names or globs of kinds; each must fit at least one kind."""
     if not isinstance(value, list | tuple):
-        raise PeekError(f"{what} is no list", f"it is {value!r}", f'write {what.split(maxsplit=1)[0]} = ["op:added"]')
+        raise PeekError(
+            f"{what} is no list", f"it is {value!r}", f'write {what.split(maxsplit=1)[0]} = ["op:added"]'
+        )
     for kind in value:
         if not isinstance(kind, str) or not any(fnmatchcase(known, kind) for known in KINDS):
             raise _unknown_kind(what, kind)
