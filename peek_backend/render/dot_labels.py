@@ -375,8 +375,12 @@ def _table(rows: list[list[str]]) -> str:
 
 
 def _font(text: str, size: int, color: str, *, bold: bool = False) -> str:
-    """Escaped text; a space where there is none, as Graphviz refuses an empty element."""
-    inner = html_text(shorten(text, _LONGEST)) or " "
+    """Escaped text; a space where there is none, as Graphviz refuses an empty element.
+
+    Spaces in front are made such that an SVG keeps them.
+    """
+    words = text.lstrip(" ")
+    inner = "&#160;" * (len(text) - len(words)) + html_text(shorten(words, _LONGEST)) or " "
     inner = f"<b>{inner}</b>" if bold else inner
     return f'<font point-size="{size}" color="{color}">{inner}</font>'
 
