@@ -80,7 +80,7 @@ def write_graph(graph: GraphRecord, path: Path, kind: str, drawing: Drawing = AS
 
 def draw(graph: GraphRecord, kind: str, drawing: Drawing = AS_DEFAULT) -> tuple[bytes, Sequence[str]]:
     """One graph as DOT text or an image, with the renderer's notes."""
-    from .passes.select import Choice
+    from .passes.selection import Choice
     from .render.dot import drawing as drawn
 
     picture = drawn(graph, Choice(drawing.depth, drawing.expand, drawing.full))

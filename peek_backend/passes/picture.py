@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from ..model import GraphRecord
 from .hierarchy import Module, nodes_of
 from .repeats import Repeat, Unlike
-from .select import Choice, Forest, View, open_forest
+from .selection import Choice, Forest, View, open_forest
 
 _TAG_READERS, _TAG_CLUSTERS = 6, 3
 """A value read by so many boxes, in so many clusters, is drawn as tags."""

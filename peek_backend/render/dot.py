@@ -15,7 +15,7 @@ from msgspec import Struct
 from ..model import GraphRecord
 from ..passes.kinds import node_kind
 from ..passes.picture import Box, Cluster, Edge, Picture, draw
-from ..passes.select import Choice
+from ..passes.selection import Choice
 from .dot_labels import FONT, SMALL, TITLE, LabelWriter
 from .theme import Ink, Theme, theme_named
 

@@ -13,7 +13,7 @@ from peek_backend.passes.hierarchy import Module
 from peek_backend.passes.kinds import node_kind
 from peek_backend.passes.picture import Box, Cluster, Picture, draw
 from peek_backend.passes.repeats import Repeat
-from peek_backend.passes.select import Choice
+from peek_backend.passes.selection import Choice
 
 from . import labels
 from .escape import mermaid

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from peek_backend.errors import PeekError
 from peek_backend.model import Leaf, TupleInfo
 from peek_backend.passes.picture import Cluster, draw
-from peek_backend.passes.select import COMFORT, LIMIT, Choice
+from peek_backend.passes.selection import COMFORT, LIMIT, Choice
 from tests.builders import GraphBuilder, graph, node, tensor, transformer
 from tests.passes.test_hierarchy import graphs
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from peek_backend.errors import PeekError
 from peek_backend.model import Leaf, Source, SymInt, TupleInfo
-from peek_backend.passes.select import Choice
+from peek_backend.passes.selection import Choice
 from peek_backend.render.dot import dot, drawing
 from peek_backend.render.escape import visible
 from peek_backend.render.image import render_image
