@@ -11,6 +11,7 @@ from . import gallery
 NEEDS = {"12_inductor": ["g++"], "13_models": ["transformers", "dot"]}
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("sample", gallery.NUMBERED, ids=lambda path: path.stem)
 def test_a_sample_prints_what_is_expected(sample, tmp_path):
     """The sample runs to its end and prints its expected file; with another torch than the pinned one, it runs."""
