@@ -5,6 +5,6 @@ Comes in: records. Goes out: plain structures over node indices. Imports ``model
 * ``hierarchy``  nodes to a tree of module containers without cycles
 * ``repeats``    equal neighbours in that tree, and in what they differ
 * ``kinds``      what kind of work an op does, by its target
-* ``select``     which containers to open
+* ``selection``  which containers to open
 * ``picture``    the boxes and edges that are then visible
 """
