@@ -255,8 +255,9 @@ def default_strategy(code: types.CodeType) -> None:
 
 
 def has_precompiled(code: types.CodeType) -> bool:
-    """Whether code from a precompiled package is loaded for a code object."""
-    return bool(torch._C._dynamo.eval_frame._debug_get_precompile_entries(code))
+    """Whether code from a precompiled package is loaded for a code object; 2.8 has no such packages."""
+    entries = getattr(torch._C._dynamo.eval_frame, "_debug_get_precompile_entries", None)
+    return entries is not None and bool(entries(code))
 
 
 def initialised_cuda_devices() -> list[int]:
