@@ -35,7 +35,7 @@ def small_llama() -> LlamaForCausalLM:
 def main() -> None:
     model = small_llama()
     tokens = torch.randint(0, 256, (2, 16))
-    options = {"columns": "index,op,target,args,shape,dtype", "file": sys.stdout}
+    options = {"file": sys.stdout}
     with torch.no_grad(), peek_backend.session() as session:
         eager = model(input_ids=tokens).logits
         compiled = torch.compile(model, backend="peek", options=options)(input_ids=tokens).logits

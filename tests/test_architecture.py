@@ -45,7 +45,7 @@ class Import(NamedTuple):
 def imports_of(file: Path) -> Iterator[Import]:
     """Every import of a file, relative ones resolved; those under ``if TYPE_CHECKING`` never run and are left out."""
     package = [*file.relative_to(ROOT).parent.parts]
-    yield from _walk(ast.parse(file.read_text()).body, file, package, at_load=True)
+    yield from _walk(ast.parse(file.read_text(), str(file)).body, file, package, at_load=True)
 
 
 def _walk(body: list[ast.stmt], file: Path, package: list[str], *, at_load: bool) -> Iterator[Import]:

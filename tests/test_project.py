@@ -101,3 +101,15 @@ def test_no_file_names_a_place_on_somebodys_machine():
     allowed = ("tests/",)
     named = [f for f in tracked() if not f.startswith(allowed) and place.search((ROOT / f).read_bytes())]
     assert named == []
+
+
+def test_a_missing_tool_fails_under_ci_and_skips_elsewhere(monkeypatch):
+    """A test that needs what is not installed is skipped on a person's machine and fails in CI, each with the command."""
+    from tests.conftest import require
+
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="no-such-tool is not installed; to get it: pip install"):
+        require("no-such-tool")
+    monkeypatch.delenv("CI")
+    with pytest.raises(pytest.skip.Exception, match="no-such-tool"):
+        require("no-such-tool")
