@@ -47,15 +47,18 @@ def cyclic(module: Module) -> bool:
     return any(visit(i) for i in range(len(module.items)) if i not in state)
 
 
-CALLS = st.sampled_from(["", "a", "a.x", "a.y", "a.y.z", "b", "b.x", "a@1", "a@1.x"])
+NAMES = ["", "a", "a.x", "a.y", "a.y.z", "b", "b.x", "a@1", "a@1.x"]
+LISTS = ["", "l.0", "l.1", "l.2", "l.1.x", "l.2.x", "l.0.e.0", "l.0.e.1", "l.1.e.0", "l.1.e.1"]
+CALLS = st.sampled_from([NAMES, LISTS])
 
 
 @st.composite
 def graphs(draw):
     """Any DAG whose nodes stand in any module, in any order."""
     nodes = []
+    calls = st.sampled_from(draw(CALLS))
     for index in range(draw(st.integers(1, 25))):
-        call = draw(CALLS)
+        call = draw(calls)
         reads = draw(st.lists(st.integers(0, index - 1), max_size=3)) if index else []
         op = "call_function" if reads else draw(st.sampled_from(["placeholder", "get_attr", "call_function"]))
         kind = draw(st.sampled_from(["parameter", "argument"])) if op == "placeholder" else None

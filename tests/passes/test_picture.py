@@ -68,6 +68,39 @@ def test_no_picture_has_a_cycle(g, choice):
     assert {e.source for e in picture.edges} | {e.target for e in picture.edges} <= set(picture.boxes)
 
 
+@st.composite
+def stacks_of_layers(draw):
+    """Layers of a few equal shapes, each reading whatever came before, so that many of them fold."""
+    shapes = draw(st.lists(st.lists(st.sampled_from("sct"), min_size=1, max_size=3), min_size=1, max_size=2))
+    g = GraphBuilder()
+    made = [g.input("x", X), g.input("mask", X)]
+    count = draw(st.integers(2, 6))
+    for i in range(count):
+        for op in draw(st.sampled_from(shapes)):
+            reads = [made[-1], draw(st.sampled_from(made))][: draw(st.integers(1, 2))]
+            made.append(g.call(f"torch.{op}", *reads, module=f"l.{i}", value=X))
+    g.output(made[-1], draw(st.sampled_from(made)))
+    return replace(g.graph(), modules={f"l.{i}": "L" for i in range(count)})
+
+
+@given(stacks_of_layers(), CHOICES)
+@settings(max_examples=300, deadline=None)
+def test_no_folded_picture_has_a_cycle(g, choice):
+    """Layers that fold, with skips between any two of them, are drawn without a cycle and with every op somewhere."""
+    picture = draw(g, choice)
+    assert not has_cycle(picture)
+    boxes = [b for b in picture.boxes.values() if not b.tag]
+    times = {m.module.path: len(m.repeat.paths) for m in clusters(picture).values() if m.repeat}
+    times |= {b.module.path: len(b.repeat.paths) for b in boxes if b.repeat}
+    drawn = sum(times.get(_layer(g, n), 1) for b in boxes for n in b.nodes)
+    assert drawn == len(g.nodes)
+
+
+def _layer(g, index):
+    source = g.nodes[index].source
+    return source.module if source is not None else ""
+
+
 @given(graphs())
 @settings(max_examples=200, deadline=None)
 def test_full_draws_every_reference(g):
