@@ -26,8 +26,8 @@ from ..page.synthetic import capture
 from .harness import Row, seconds
 
 GRAPHVIZ_NODES = 800
-PEER_NODES = 2_000
-PEER_LIMIT = 300
+PEER_NODES = 800
+PEER_LIMIT = 60
 """Seconds after which another layout is given up."""
 
 # A pan of 60 frames, each read back from the canvas; the slowest of 20 is what a user feels.
@@ -43,6 +43,11 @@ _EXPAND = """() => { const v = window.peek.app.graphView, s = v.current, found =
   return Math.max(...times); }"""
 _EXPAND_ALL = """() => { const v = window.peek.app.graphView, s = v.current, open = new Set(); for (let g = 0; g < s.tree.G; g++) open.add(s.tree.N + g);
   const t = performance.now(); s.layout.setOpen(open); s.layout.box(s.tree.root); v.canvas.fit(); v.canvas.draw(); return performance.now() - t; }"""
+_PAN_ZOOMS = """() => { const c = window.peek.app.graphView.canvas, box = c.scene.layout.box(c.scene.tree.root), out = [];
+  for (let z = 0.002; z < 1; z *= 1.7) { c.camera = { k: z, x: c.w / 2, y: -box.height * 0.4 * z }; const times = [];
+    for (let k = 0; k < 10; k++) { const t = performance.now(); c.camera.y -= 11; c.draw(); c.ctx.getImageData(0, 0, 1, 1); times.push(performance.now() - t); }
+    times.sort((a, b) => a - b); out.push(times[8]); }
+  return Math.max(...out); }"""
 _FRAME = """() => new Promise((ok) => requestAnimationFrame(() => requestAnimationFrame(() => ok(performance.now()))))"""
 
 
@@ -81,7 +86,7 @@ def big_page(browser: Any, folder: Path, nodes: int, **limits: float) -> list[Ro
         Row("  search", tab.evaluate(_SEARCH), "ms", limits.get("search"), "slowest of 5 queries, with the redraw"),
         Row("  expand", tab.evaluate(_EXPAND), "ms", limits.get("expand"), "slowest of all closed containers, with the redraw"),
         Row("  expand everything", tab.evaluate(_EXPAND_ALL), "ms"),
-        Row("  pan frame, all open", tab.evaluate(_PAN), "ms", limits.get("pan"), "the whole graph in view"),
+        Row("  pan frame, all open", tab.evaluate(_PAN_ZOOMS), "ms", limits.get("pan"), "the slowest of 12 zooms"),
     ]  # fmt: skip
     tab.close()
     return rows
@@ -149,8 +154,8 @@ def peers(folder: Path) -> Iterator[Row]:
     environment = {**os.environ, "NODE_PATH": str(Path(modules) / "node_modules")}
     for name, script in (("dagre", _DAGRE), ("elkjs", _ELK)):
         took = timed(["node", "-e", script, str(data)], env=environment)
-        if took is not None:
-            yield Row(f"{name}, layout of {len(graph.nodes):,} nodes", took, "s")
+        note = "" if took is not None else f"not done after {PEER_LIMIT} s, or failed"
+        yield Row(f"{name}, layout of {len(graph.nodes):,} nodes", took or PEER_LIMIT, "s", note=note)
 
 
 def flat(graph: GraphRecord) -> dict[str, Any]:

@@ -17,31 +17,77 @@ function random(seed) {
 
 /** A random DAG of n nodes in random nested containers; `tangled` lets containers depend on one another in a cycle. */
 function randomGraph(seed, tangled) {
-  const next = random(seed), pick = (k) => Math.floor(next() * k), n = 1 + pick(60), refs = [], count = [];
+  const next = random(seed),
+    pick = (k) => Math.floor(next() * k),
+    n = 1 + pick(60),
+    refs = [],
+    count = [];
   const seq = Array.from({ length: n }, (_, i) => i);
-  if (tangled) for (let k = n - 1; k > 0; k--) { const j = pick(k + 1); [seq[k], seq[j]] = [seq[j], seq[k]]; }
+  if (tangled)
+    for (let k = n - 1; k > 0; k--) {
+      const j = pick(k + 1);
+      [seq[k], seq[j]] = [seq[j], seq[k]];
+    }
   for (let i = 0; i < n; i++) {
     const reads = i === 0 ? 0 : pick(4);
     count.push(reads);
     for (let r = 0; r < reads; r++) refs.push(next() < 0.7 ? 1 + pick(Math.min(i, 4)) : 1 + pick(i));
   }
-  const groups = { parent: [-1], lo: [0], hi: [n], label: [0], class: [0], path: [0], kind: ["root"], hash: [-1], note: [-1] };
+  const groups = {
+    parent: [-1],
+    lo: [0],
+    hi: [n],
+    label: [0],
+    class: [0],
+    path: [0],
+    kind: ["root"],
+    hash: [-1],
+    note: [-1],
+  };
   const split = (parent, lo, hi, depth) => {
     let at = lo;
     while (at < hi) {
-      const size = 1 + pick(hi - lo), end = Math.min(hi, at + size);
+      const size = 1 + pick(hi - lo),
+        end = Math.min(hi, at + size);
       if (next() < 0.6 && end - at > 1 && depth < 4) {
         const g = groups.parent.length;
-        for (const [k, v] of Object.entries({ parent, lo: at, hi: end, label: 0, class: 0, path: 0, kind: next() < 0.1 ? "fold" : "module", hash: -1, note: -1 })) groups[k].push(v);
+        for (const [k, v] of Object.entries({
+          parent,
+          lo: at,
+          hi: end,
+          label: 0,
+          class: 0,
+          path: 0,
+          kind: next() < 0.1 ? "fold" : "module",
+          hash: -1,
+          note: -1,
+        }))
+          groups[k].push(v);
         split(g, at, end, depth + 1);
       }
       at = end;
     }
   };
   split(0, 0, n, 0);
-  const zeros = Array(n).fill(0), nodes = { kind: zeros, label: Array.from({ length: n }, () => pick(3)), value: Array(n).fill(-1), inline: seq.map(() => (next() < 0.15 ? 1 : 0)), ref_count: count, refs, origins: [], body: Array(n).fill(-1), input: Array(n).fill(-1), name: zeros, op: zeros };
+  const zeros = Array(n).fill(0),
+    nodes = {
+      kind: zeros,
+      label: Array.from({ length: n }, () => pick(3)),
+      value: Array(n).fill(-1),
+      inline: seq.map(() => (next() < 0.15 ? 1 : 0)),
+      ref_count: count,
+      refs,
+      origins: [],
+      body: Array(n).fill(-1),
+      input: Array(n).fill(-1),
+      name: zeros,
+      op: zeros,
+    };
   const steps = seq.map((v, k) => v - (k ? seq[k - 1] : 0));
-  return new Graph({ n, nodes, seq: steps, groups, name: "g", title: "g", guards: [], symbols: [] }, 0, { strings: ["a", "a longer name", "x".repeat(40)], values: [] });
+  return new Graph({ n, nodes, seq: steps, groups, name: "g", title: "g", guards: [], symbols: [] }, 0, {
+    strings: ["a", "a longer name", "x".repeat(40)],
+    values: [],
+  });
 }
 
 const make = (graph, open) => {
@@ -57,7 +103,17 @@ function randomOpen(graph, next) {
 
 function coordinates(layout) {
   const at = new Map();
-  layout.walk((item, x, y, box) => { at.set(item, { x, y, left: x - box.left, right: x + box.right, bottom: y + box.height, open: box.content !== null }); return true; });
+  layout.walk((item, x, y, box) => {
+    at.set(item, {
+      x,
+      y,
+      left: x - box.left,
+      right: x + box.right,
+      bottom: y + box.height,
+      open: box.content !== null,
+    });
+    return true;
+  });
   return at;
 }
 
@@ -68,22 +124,45 @@ const apart = (a, b) => a.x1 <= b.x0 + 1e-6 || b.x1 <= a.x0 + 1e-6 || a.y1 <= b.
 function checkContainers(layout, tangled, fail) {
   layout.walk((item, x, y, box) => {
     if (!box.content) return true;
-    const { kids, boxes, x: xs, y: ys, links, routes } = box.content, n = kids.length;
+    const { kids, boxes, x: xs, y: ys, links, routes } = box.content,
+      n = kids.length;
     const rect = boxes.map((b, k) => ({ x0: xs[k] - b.left, x1: xs[k] + b.right, y0: ys[k], y1: ys[k] + b.height }));
     for (let a = 0; a < n; a++) {
       for (let b = 0; b < a; b++) if (!apart(rect[a], rect[b])) fail(`boxes ${kids[a]} and ${kids[b]} overlap`);
-      if (rect[a].x0 < -box.left - 1e-6 || rect[a].x1 > box.right + 1e-6 || rect[a].y1 + (item === layout.tree.root ? 0 : HEADER) > box.height + 1e-6) fail(`box ${kids[a]} leaves its container`);
+      if (
+        rect[a].x0 < -box.left - 1e-6 ||
+        rect[a].x1 > box.right + 1e-6 ||
+        rect[a].y1 + (item === layout.tree.root ? 0 : HEADER) > box.height + 1e-6
+      )
+        fail(`box ${kids[a]} leaves its container`);
     }
     links.forEach((l, e) => {
-      const r = routes[e], [sx, sy, turn] = r, tx = r[r.length - 2], ty = r[r.length - 1];
+      const r = routes[e],
+        [sx, sy, turn] = r,
+        tx = r[r.length - 2],
+        ty = r[r.length - 1];
       if (r.some((v) => !Number.isFinite(v))) fail(`route ${e} has no coordinates`);
       if (!tangled && !(sy <= turn + 1e-6 && turn <= ty + 1e-6)) fail(`edge ${l.a} to ${l.b} does not go down`);
-      const vertical = [[sx, sy, turn], ...(r.length === 8 ? [[r[3], Math.min(r[4], r[5]), Math.max(r[4], r[5])]] : [])];
-      for (const [vx, y0, y1] of vertical) for (let k = 0; k < n; k++) {
-        if (k !== l.a && k !== l.b && vx > rect[k].x0 + 1e-6 && vx < rect[k].x1 - 1e-6 && y0 < rect[k].y1 - 1e-6 && y1 > rect[k].y0 + 1e-6) fail(`edge ${l.a} to ${l.b} passes under box ${kids[k]}`);
-      }
-      if (l.a < n && (sx < rect[l.a].x0 - 1e-6 || sx > rect[l.a].x1 + 1e-6 || Math.abs(sy - rect[l.a].y1) > 1e-6)) fail(`edge ${e} does not start at its box`);
-      if (l.b < n && (tx < rect[l.b].x0 - 1e-6 || tx > rect[l.b].x1 + 1e-6 || Math.abs(ty - rect[l.b].y0) > 1e-6)) fail(`edge ${e} does not end at its box`);
+      const vertical = [
+        [sx, sy, turn],
+        ...(r.length === 8 ? [[r[3], Math.min(r[4], r[5]), Math.max(r[4], r[5])]] : []),
+      ];
+      for (const [vx, y0, y1] of vertical)
+        for (let k = 0; k < n; k++) {
+          if (
+            k !== l.a &&
+            k !== l.b &&
+            vx > rect[k].x0 + 1e-6 &&
+            vx < rect[k].x1 - 1e-6 &&
+            y0 < rect[k].y1 - 1e-6 &&
+            y1 > rect[k].y0 + 1e-6
+          )
+            fail(`edge ${l.a} to ${l.b} passes under box ${kids[k]}`);
+        }
+      if (l.a < n && (sx < rect[l.a].x0 - 1e-6 || sx > rect[l.a].x1 + 1e-6 || Math.abs(sy - rect[l.a].y1) > 1e-6))
+        fail(`edge ${e} does not start at its box`);
+      if (l.b < n && (tx < rect[l.b].x0 - 1e-6 || tx > rect[l.b].x1 + 1e-6 || Math.abs(ty - rect[l.b].y0) > 1e-6))
+        fail(`edge ${e} does not end at its box`);
     });
     return true;
   });
@@ -94,21 +173,31 @@ function checkContainers(layout, tangled, fail) {
  * is not connected stands beside, further right, and may be pushed aside as a whole.
  */
 function checkExpand(layout, group, fail) {
-  const before = coordinates(layout), { tree } = layout;
+  const before = coordinates(layout),
+    { tree } = layout;
   if (!before.has(group)) return;
-  const shape = show(before), chain = [group, ...tree.path(group)], still = [];
+  const shape = show(before),
+    chain = [group, ...tree.path(group)],
+    still = [];
   let sideways = false; // beside the first connected part, a part may shift as a whole
   chain.slice(1).forEach((parent, k) => {
-    const { kids, part } = layout.box(parent).content, grown = chain[k], top = before.get(grown).y, mine = part[kids.indexOf(grown)];
-    kids.forEach((kid, j) => { if (kid !== grown && (part[j] < mine || (part[j] === mine && before.get(kid).bottom <= top))) still.push(kid); });
+    const { kids, part } = layout.box(parent).content,
+      grown = chain[k],
+      top = before.get(grown).y,
+      mine = part[kids.indexOf(grown)];
+    kids.forEach((kid, j) => {
+      if (kid !== grown && (part[j] < mine || (part[j] === mine && before.get(kid).bottom <= top))) still.push(kid);
+    });
     still.push(grown);
     sideways ||= mine > 0;
   });
   layout.toggle(group);
   const after = coordinates(layout);
-  const inside = (item) => still.find((s) => s === item || (tree.isGroup(s) && !chain.includes(s) && tree.path(item).includes(s)));
+  const inside = (item) =>
+    still.find((s) => s === item || (tree.isGroup(s) && !chain.includes(s) && tree.path(item).includes(s)));
   for (const [item, b] of before) {
-    const a = after.get(item), moved = !a || (!sideways && Math.abs(a.x - b.x) > 1e-6) || Math.abs(a.y - b.y) > 1e-6;
+    const a = after.get(item),
+      moved = !a || (!sideways && Math.abs(a.x - b.x) > 1e-6) || Math.abs(a.y - b.y) > 1e-6;
     if (moved && inside(item) !== undefined) fail(`toggling ${group} moved ${item}, which is above it`);
   }
   layout.toggle(group);
@@ -118,14 +207,24 @@ function checkExpand(layout, group, fail) {
 export function run(seeds) {
   const failures = [];
   for (let seed = 0; seed < seeds; seed++) {
-    const tangled = seed % 5 === 4, graph = randomGraph(seed, tangled), next = random(seed + 1000), open = randomOpen(graph, next);
-    const fail = (text) => { if (failures.length < 20) failures.push(`seed ${seed}: ${text}`); };
+    const tangled = seed % 5 === 4,
+      graph = randomGraph(seed, tangled),
+      next = random(seed + 1000),
+      open = randomOpen(graph, next);
+    const fail = (text) => {
+      if (failures.length < 20) failures.push(`seed ${seed}: ${text}`);
+    };
     const layout = make(graph, open);
     checkContainers(layout, tangled, fail);
     const other = make(randomGraph(seed, tangled), []);
-    for (const g of open.slice().reverse()) { other.box(other.tree.root); other.toggle(g, true); }
-    if (show(coordinates(layout)) !== show(coordinates(other))) fail("the same graph and open set gave other coordinates");
-    for (let g = 1; g < graph.groups.parent.length; g++) if (layout.tree.count[g]) checkExpand(layout, graph.n + g, fail);
+    for (const g of open.slice().reverse()) {
+      other.box(other.tree.root);
+      other.toggle(g, true);
+    }
+    if (show(coordinates(layout)) !== show(coordinates(other)))
+      fail("the same graph and open set gave other coordinates");
+    for (let g = 1; g < graph.groups.parent.length; g++)
+      if (layout.tree.count[g]) checkExpand(layout, graph.n + g, fail);
   }
   return failures;
 }

@@ -275,7 +275,7 @@ def symbols() -> tuple[SymbolInfo, ...]:
         Fact("mark", "marked dynamic by mark_dynamic", StackFrame("/srv/app/train.py", 9)),
         Fact("guard", "s0 <= 4096", line),
     )
-    pinned = Fact("specialized", "specialised to 1 by the guard x.shape[0] == 1", line)
+    pinned = Fact("specialised", "specialised to 1 by the guard x.shape[0] == 1", line)
     return (
         SymbolInfo("s0", ("input_ids.shape[1]", "attention_mask.shape[2]"), 16, 2, 4096, facts=facts),
         SymbolInfo("s1", ("input_ids.shape[0]",), 1, 1, 1, replaced_by="1", facts=(pinned,)),

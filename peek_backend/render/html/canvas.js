@@ -8,11 +8,34 @@ export const MAX_ZOOM = 2.5;
 /** px at the top that the view's tools cover. */
 const TOOLBAR = 56;
 const READABLE = 0.7;
-const TEXT_ZOOM = 0.42, DETAIL_ZOOM = 0.55, SHAPE_ZOOM = 0.6;
+const TEXT_ZOOM = 0.42,
+  DETAIL_ZOOM = 0.55,
+  SHAPE_ZOOM = 0.6;
 
 /** The page's colours as canvas texts, read from its CSS variables whenever the theme changes. */
 export function readColours(element) {
-  const css = getComputedStyle(element), names = ["bg", "canvas", "card", "group", "group2", "line", "line2", "edge", "ink", "ink2", "ink3", "accent", "accent-soft", "hit", "added", "removed", "changed", "param", "port"];
+  const css = getComputedStyle(element),
+    names = [
+      "bg",
+      "canvas",
+      "card",
+      "group",
+      "group2",
+      "line",
+      "line2",
+      "edge",
+      "ink",
+      "ink2",
+      "ink3",
+      "accent",
+      "accent-soft",
+      "hit",
+      "added",
+      "removed",
+      "changed",
+      "param",
+      "port",
+    ];
   const colours = Object.fromEntries(names.map((n) => [n, css.getPropertyValue(`--${n}`).trim()]));
   colours.kind = (name) => css.getPropertyValue(`--op-${name}`).trim() || colours.ink3;
   return colours;
@@ -20,48 +43,77 @@ export function readColours(element) {
 
 export class Canvas {
   constructor(element, mini) {
-    Object.assign(this, { element, mini, ctx: element.getContext("2d"), camera: { x: 0, y: 0, k: 1 }, scene: null, paints: 0 });
+    Object.assign(this, {
+      element,
+      mini,
+      ctx: element.getContext("2d"),
+      camera: { x: 0, y: 0, k: 1 },
+      scene: null,
+      paints: 0,
+    });
     this.kinds = [];
     this.resize();
   }
 
   /** `scene`: { layout, sizes, tree, graph, kindOf, fill, mask, hits, selected, hover, mark } */
-  show(scene) { this.scene = scene; }
+  show(scene) {
+    this.scene = scene;
+  }
 
-  recolour() { this.colours = readColours(this.element); this.kinds = []; }
+  recolour() {
+    this.colours = readColours(this.element);
+    this.kinds = [];
+  }
 
   resize() {
     const box = this.element.getBoundingClientRect();
     this.dpr = Math.min(2, window.devicePixelRatio || 1);
-    this.w = Math.max(1, box.width); this.h = Math.max(1, box.height);
-    this.element.width = Math.round(this.w * this.dpr); this.element.height = Math.round(this.h * this.dpr);
+    this.w = Math.max(1, box.width);
+    this.h = Math.max(1, box.height);
+    this.element.width = Math.round(this.w * this.dpr);
+    this.element.height = Math.round(this.h * this.dpr);
   }
 
-  toWorld(px, py) { const { x, y, k } = this.camera; return [(px - x) / k, (py - y) / k]; }
+  toWorld(px, py) {
+    const { x, y, k } = this.camera;
+    return [(px - x) / k, (py - y) / k];
+  }
 
   fit(box = this.scene.layout.box(this.scene.tree.root), x = 0, y = 0, { max = 1, pad = 28, readable = false } = {}) {
-    const bw = box.left + box.right, room = this.h - pad - TOOLBAR, k = Math.min(max, (this.w - 2 * pad) / bw, room / box.height);
+    const bw = box.left + box.right,
+      room = this.h - pad - TOOLBAR,
+      k = Math.min(max, (this.w - 2 * pad) / bw, room / box.height);
     const kk = readable ? Math.max(k, Math.min(max, Math.max(READABLE, (this.w - 2 * pad) / bw))) : k;
     // too wide to read at once: the main column in the middle, as long as nothing to its left is cut off for it
-    const cx = bw * kk > this.w ? Math.min(this.w / 2, box.left * kk + pad) - x * kk : this.w / 2 - (x + (box.right - box.left) / 2) * kk;
+    const cx =
+      bw * kk > this.w
+        ? Math.min(this.w / 2, box.left * kk + pad) - x * kk
+        : this.w / 2 - (x + (box.right - box.left) / 2) * kk;
     this.camera = { k: kk, x: cx, y: kk > k ? TOOLBAR - y * kk : TOOLBAR + (room - box.height * kk) / 2 - y * kk };
   }
 
   zoom(factor, px = this.w / 2, py = this.h / 2) {
-    const c = this.camera, k = Math.min(MAX_ZOOM, Math.max(MIN_ZOOM, c.k * factor)), f = k / c.k;
+    const c = this.camera,
+      k = Math.min(MAX_ZOOM, Math.max(MIN_ZOOM, c.k * factor)),
+      f = k / c.k;
     this.camera = { k, x: px - (px - c.x) * f, y: py - (py - c.y) * f };
   }
 
   /** Paints one frame. */
   draw() {
-    const { ctx, dpr, camera: { x, y, k } } = this;
+    const {
+      ctx,
+      dpr,
+      camera: { x, y, k },
+    } = this;
     if (!this.colours) this.recolour();
     ctx.setTransform(1, 0, 0, 1, 0, 0);
     ctx.fillStyle = this.colours.canvas;
     ctx.fillRect(0, 0, this.element.width, this.element.height);
     if (!this.scene) return;
     ctx.setTransform(k * dpr, 0, 0, k * dpr, x * dpr, y * dpr);
-    const [x0, y0] = this.toWorld(0, 0), [x1, y1] = this.toWorld(this.w, this.h);
+    const [x0, y0] = this.toWorld(0, 0),
+      [x1, y1] = this.toWorld(this.w, this.h);
     this.view = { x0: x0 - 4, y0: y0 - 4, x1: x1 + 4, y1: y1 + 4 };
     this.paint(ctx, k);
     this.drawMini();
@@ -69,14 +121,16 @@ export class Canvas {
   }
 
   paint(ctx, k) {
-    const { scene } = this, { layout, tree } = scene;
+    const { scene } = this,
+      { layout, tree } = scene;
     ctx.textBaseline = "alphabetic";
     this.headers = [];
     this.pinned = [];
     this.container(ctx, k, tree.root, 0, 0, layout.box(tree.root), 0);
     for (const h of this.headers) this.header(ctx, k, ...h);
     if (scene.selected !== null) this.ring(ctx, k, scene.selected, this.colours.accent, 2);
-    if (scene.focus !== null && scene.focus !== undefined && scene.focus !== scene.selected) this.ring(ctx, k, scene.focus, this.colours.hit, 2);
+    if (scene.focus !== null && scene.focus !== undefined && scene.focus !== scene.selected)
+      this.ring(ctx, k, scene.focus, this.colours.hit, 2);
   }
 
   visible(x, y, box) {
@@ -85,7 +139,9 @@ export class Canvas {
   }
 
   container(ctx, k, item, x, y, box, depth) {
-    const { scene } = this, root = item === scene.tree.root, content = box.content;
+    const { scene } = this,
+      root = item === scene.tree.root,
+      content = box.content;
     const top = y + (root ? 0 : HEADER);
     if (!root) {
       this.frame(ctx, k, item, x, y, box, depth);
@@ -94,7 +150,9 @@ export class Canvas {
     if (k > 0.02) this.edges(ctx, k, content, x, top, box, root, y);
     const { kids, boxes, x: xs, y: ys } = content;
     for (let i = 0; i < kids.length; i++) {
-      const kx = x + xs[i], ky = top + ys[i], kb = boxes[i];
+      const kx = x + xs[i],
+        ky = top + ys[i],
+        kb = boxes[i];
       if (!this.visible(kx, ky, kb)) continue;
       if (kb.content) this.container(ctx, k, kids[i], kx, ky, kb, depth + 1);
       else if (scene.tree.isGroup(kids[i])) this.closed(ctx, k, kids[i], kx, ky, kb, depth + 1);
@@ -110,13 +168,15 @@ export class Canvas {
   }
 
   frame(ctx, k, item, x, y, box, depth) {
-    const c = this.colours, w = box.left + box.right;
+    const c = this.colours,
+      w = box.left + box.right;
     ctx.globalAlpha = Math.max(0.5, this.dim(item));
     ctx.beginPath();
     rounded(ctx, x - box.left, y, w, box.height, Math.min(9, 4 / k + 5));
     ctx.fillStyle = depth % 2 ? c.group : c.group2;
     ctx.fill();
-    ctx.lineWidth = Math.min(1.2, 1 / k); ctx.strokeStyle = this.markColour(item) ?? c.line2;
+    ctx.lineWidth = Math.min(1.2, 1 / k);
+    ctx.strokeStyle = this.markColour(item) ?? c.line2;
     ctx.stroke();
     ctx.globalAlpha = 1;
   }
@@ -126,38 +186,55 @@ export class Canvas {
    * of inner ones), and legible when zoomed out as long as there is room for it.
    */
   header(ctx, k, item, x, y, box, depth) {
-    const { sizes } = this.scene, text = sizes.groupText(item), c = this.colours, v = this.view;
+    const { sizes } = this.scene,
+      text = sizes.groupText(item),
+      c = this.colours,
+      v = this.view;
     if ((box.left + box.right) * k < 56 || box.height * k < 26) return;
     const f = k >= 0.8 ? 1 : Math.min(0.86 / k, 3.2 + 1 / k);
     if (k * f * 12 < 8) return;
-    const left = Math.max(x - box.left, Math.min(v.x0 + 4, x + box.right - 150 * f)), bar = HEADER * f;
+    const left = Math.max(x - box.left, Math.min(v.x0 + 4, x + box.right - 150 * f)),
+      bar = HEADER * f;
     const top = Math.max(y, Math.min(v.y0 + 4 + (depth - 1) * bar, y + box.height - bar));
     const room = (x + box.right - left) / f - 14;
     if (room < 40) return;
-    const title = clip(sizes, text.title, FONT.title, room - 16), tw = sizes.width(title, FONT.title);
-    const rest = room - tw - 30 > 30 ? clip(sizes, [text.type, text.count].filter(Boolean).join(" · "), FONT.small, room - tw - 30) : "";
+    const title = clip(sizes, text.title, FONT.title, room - 16),
+      tw = sizes.width(title, FONT.title);
+    const rest =
+      room - tw - 30 > 30
+        ? clip(sizes, [text.type, text.count].filter(Boolean).join(" · "), FONT.small, room - tw - 30)
+        : "";
     ctx.save();
-    ctx.translate(left, top); ctx.scale(f, f);
+    ctx.translate(left, top);
+    ctx.scale(f, f);
     ctx.fillStyle = depth % 2 ? c.group : c.group2; // edges and boxes pass behind the words
     if (top > y + 1) ctx.fillRect(0.5 / f, 0, Math.min(room + 13, (x + box.right - left) / f - 1), HEADER);
     else ctx.fillRect(4, 5, 22 + tw + (rest ? 8 + sizes.width(rest, FONT.small) : 0), 17);
     ctx.globalAlpha = Math.max(0.45, this.dim(item));
     chevron(ctx, 10, 13, true, c.ink2);
-    ctx.font = FONT.title; ctx.fillStyle = c.ink; ctx.textAlign = "left";
+    ctx.font = FONT.title;
+    ctx.fillStyle = c.ink;
+    ctx.textAlign = "left";
     ctx.fillText(title, 20, 17);
-    ctx.font = FONT.small; ctx.fillStyle = c.ink3;
+    ctx.font = FONT.small;
+    ctx.fillStyle = c.ink3;
     if (rest) ctx.fillText(rest, 28 + tw, 17);
     ctx.restore();
     this.pinned.push({ item, x0: left, x1: x + box.right, y0: top, y1: top + bar, toggle: left + 24 * f });
   }
 
   edges(ctx, k, content, x, top, box, root, y) {
-    const { routes, links } = content, v = this.view, c = this.colours, lit = [];
-    ctx.lineWidth = Math.max(1.1, Math.min(1.5, 0.55 / k)); ctx.strokeStyle = c.edge;
+    const { routes, links } = content,
+      v = this.view,
+      c = this.colours,
+      lit = [];
+    ctx.lineWidth = Math.max(1.1, Math.min(1.5, 0.55 / k));
+    ctx.strokeStyle = c.edge;
     ctx.globalAlpha = this.scene.mask ? 0.35 : 1;
     ctx.beginPath();
     for (let e = 0; e < routes.length; e++) {
-      const r = routes[e], last = r.length;
+      const r = routes[e],
+        last = r.length;
       if (top + r[last - 1] < v.y0 || top + r[1] > v.y1) continue;
       if (this.isLit(links[e], content)) lit.push(e);
       trace(ctx, r, x, top);
@@ -167,7 +244,8 @@ export class Canvas {
     ctx.globalAlpha = 1;
     if (k > 0.35) this.arrows(ctx, content, x, top, c.edge);
     if (lit.length) {
-      ctx.strokeStyle = c.accent; ctx.lineWidth = Math.max(1.8, 1.2 / k);
+      ctx.strokeStyle = c.accent;
+      ctx.lineWidth = Math.max(1.8, 1.2 / k);
       ctx.beginPath();
       for (const e of lit) trace(ctx, routes[e], x, top);
       ctx.stroke();
@@ -177,9 +255,15 @@ export class Canvas {
 
   /** The last pixels of an edge from a container's border to its first inner row, and out again. */
   stubs(ctx, content, x, y, box) {
-    for (const px of content.inX) { ctx.moveTo(x + px, y); ctx.lineTo(x + px, y + HEADER); }
+    for (const px of content.inX) {
+      ctx.moveTo(x + px, y);
+      ctx.lineTo(x + px, y + HEADER);
+    }
     const end = y + box.height;
-    for (const px of content.outX) { ctx.moveTo(x + px, end - 8); ctx.lineTo(x + px, end); }
+    for (const px of content.outX) {
+      ctx.moveTo(x + px, end - 8);
+      ctx.lineTo(x + px, end);
+    }
   }
 
   /** Heads where an edge meets a box; none where it goes on through a container's border. */
@@ -189,11 +273,15 @@ export class Canvas {
     ctx.globalAlpha = this.scene.mask ? 0.35 : 1;
     ctx.beginPath();
     for (let e = 0; e < routes.length; e++) {
-      const r = routes[e], to = boxes[links[e].b];
+      const r = routes[e],
+        to = boxes[links[e].b];
       if (!to || to.content) continue;
-      const ax = x + r[r.length - 2], ay = top + r[r.length - 1];
+      const ax = x + r[r.length - 2],
+        ay = top + r[r.length - 1];
       if (ay < v.y0 || ay > v.y1 || ax < v.x0 || ax > v.x1) continue;
-      ctx.moveTo(ax - 3, ay - 5.5); ctx.lineTo(ax + 3, ay - 5.5); ctx.lineTo(ax, ay);
+      ctx.moveTo(ax - 3, ay - 5.5);
+      ctx.lineTo(ax + 3, ay - 5.5);
+      ctx.lineTo(ax, ay);
     }
     ctx.fill();
     ctx.globalAlpha = 1;
@@ -201,40 +289,61 @@ export class Canvas {
 
   /** What flows along an edge, where the box above does not already say it: out of closed and open containers and along lanes. */
   edgeLabels(ctx, content, x, top) {
-    const { scene, view: v, colours: c } = this, { graph, tree } = scene, done = new Set();
-    ctx.font = FONT.chip; ctx.textAlign = "left";
+    const { scene, view: v, colours: c } = this,
+      { graph, tree } = scene,
+      done = new Set();
+    ctx.font = FONT.chip;
+    ctx.textAlign = "left";
     content.links.forEach((l, e) => {
-      const r = content.routes[e], from = content.kids[l.a], lane = r.length === 8;
+      const r = content.routes[e],
+        from = content.kids[l.a],
+        lane = r.length === 8;
       if (!lane && (from === undefined || !tree.isGroup(from))) return;
-      const lx = x + (lane ? r[3] : r[0]) + 4, ly = top + (lane ? r[4] + 12 : r[2] + 11);
+      const lx = x + (lane ? r[3] : r[0]) + 4,
+        ly = top + (lane ? r[4] + 12 : r[2] + 11);
       if (lx < v.x0 - 90 || lx > v.x1 || ly < v.y0 || ly > v.y1 || (lane && r[5] - r[4] < 30)) return;
-      const text = l.values.length > 1 ? `${l.values.length} values` : graph.valueText(l.values[0]), key = `${Math.round(lx)} ${Math.round(ly)}`;
+      const text = l.values.length > 1 ? `${l.values.length} values` : graph.valueText(l.values[0]),
+        key = `${Math.round(lx)} ${Math.round(ly)}`;
       if (!text || done.has(key)) return;
       done.add(key);
-      const short = text.length > 24 ? text.slice(0, 23) + "…" : text, w = scene.sizes.width(short, FONT.chip);
+      const short = text.length > 24 ? text.slice(0, 23) + "…" : text,
+        w = scene.sizes.width(short, FONT.chip);
       if (lane && this.covered(content, lx - x, lx - x + w, r[4], r[4] + 14)) return;
-      ctx.fillStyle = c.canvas; ctx.globalAlpha = 0.75; ctx.fillRect(lx - 1, ly - 9, w + 2, 11); ctx.globalAlpha = 1;
-      ctx.fillStyle = c.ink3; ctx.fillText(short, lx, ly);
+      ctx.fillStyle = c.canvas;
+      ctx.globalAlpha = 0.75;
+      ctx.fillRect(lx - 1, ly - 9, w + 2, 11);
+      ctx.globalAlpha = 1;
+      ctx.fillStyle = c.ink3;
+      ctx.fillText(short, lx, ly);
     });
   }
 
   covered(content, x0, x1, y0, y1) {
-    return content.boxes.some((b, i) => content.x[i] - b.left < x1 && content.x[i] + b.right > x0 && content.y[i] < y1 && content.y[i] + b.height > y0);
+    return content.boxes.some(
+      (b, i) =>
+        content.x[i] - b.left < x1 && content.x[i] + b.right > x0 && content.y[i] < y1 && content.y[i] + b.height > y0,
+    );
   }
 
   isLit(link, content) {
-    const { scene } = this, { lit } = scene;
+    const { scene } = this,
+      { lit } = scene;
     if (!lit) return false;
     if (lit.mask) {
       const to = content.kids[link.b];
-      return link.values.some((u) => lit.mask[u]) && (to === undefined || (scene.tree.isGroup(to) ? lit.groups[to - scene.tree.N] : lit.mask[to]));
+      return (
+        link.values.some((u) => lit.mask[u]) &&
+        (to === undefined || (scene.tree.isGroup(to) ? lit.groups[to - scene.tree.N] : lit.mask[to]))
+      );
     }
     if (link.values.some((u) => lit.from.has(u))) return true;
     const to = content.kids[link.b];
     return to !== undefined && lit.path.has(to) && link.values.some((u) => lit.refs.has(u));
   }
 
-  kindColour(kind) { return (this.kinds[kind] ??= this.colours.kind(this.scene.kindNames[kind])); }
+  kindColour(kind) {
+    return (this.kinds[kind] ??= this.colours.kind(this.scene.kindNames[kind]));
+  }
 
   markColour(item) {
     const mark = this.scene.mark?.(item);
@@ -242,53 +351,100 @@ export class Canvas {
   }
 
   leaf(ctx, k, node, x, y, box) {
-    const c = this.colours, { scene } = this, w = box.left + box.right, left = x - box.left, tint = scene.fill?.(node), kind = this.kindColour(scene.kindOf(node));
+    const c = this.colours,
+      { scene } = this,
+      w = box.left + box.right,
+      left = x - box.left,
+      tint = scene.fill?.(node),
+      kind = this.kindColour(scene.kindOf(node));
     ctx.globalAlpha = this.dim(node);
     if (w * k < 14) {
-      ctx.fillStyle = tint ?? kind; ctx.fillRect(left, y, w, box.height);
-      if (scene.hits?.[node]) { ctx.fillStyle = c.hit; ctx.fillRect(left - 1 / k, y - 1 / k, w + 2 / k, box.height + 2 / k); }
+      ctx.fillStyle = tint ?? kind;
+      ctx.fillRect(left, y, w, box.height);
+      if (scene.hits?.[node]) {
+        ctx.fillStyle = c.hit;
+        ctx.fillRect(left - 1 / k, y - 1 / k, w + 2 / k, box.height + 2 / k);
+      }
       ctx.globalAlpha = 1;
       return;
     }
     const mark = this.markColour(node);
-    ctx.beginPath(); rounded(ctx, left, y, w, box.height, 5);
-    ctx.fillStyle = tint ?? c.card; ctx.fill();
-    ctx.lineWidth = mark ? 2 : 1; ctx.strokeStyle = mark ?? c.line; ctx.stroke();
+    ctx.beginPath();
+    rounded(ctx, left, y, w, box.height, 5);
+    ctx.fillStyle = tint ?? c.card;
+    ctx.fill();
+    ctx.lineWidth = mark ? 2 : 1;
+    ctx.strokeStyle = mark ?? c.line;
+    ctx.stroke();
     ctx.fillStyle = kind;
-    ctx.beginPath(); rounded(ctx, left + 3, y + 4, 3.5, box.height - 8, 1.75); ctx.fill();
+    ctx.beginPath();
+    rounded(ctx, left + 3, y + 4, 3.5, box.height - 8, 1.75);
+    ctx.fill();
     if (k >= TEXT_ZOOM) this.leafText(ctx, k, node, left, y, w, tint);
     ctx.globalAlpha = 1;
     if (scene.hits?.[node]) outline(ctx, left, y, w, box.height, c.hit, Math.max(2, 1.5 / k), 6);
   }
 
   leafText(ctx, k, node, left, y, w, tint) {
-    const c = this.colours, { sizes } = this.scene, text = sizes.leafText(node);
-    ctx.font = FONT.title; ctx.fillStyle = tint ? contrast(tint) : c.ink; ctx.textAlign = "left";
+    const c = this.colours,
+      { sizes } = this.scene,
+      text = sizes.leafText(node);
+    ctx.font = FONT.title;
+    ctx.fillStyle = tint ? contrast(tint) : c.ink;
+    ctx.textAlign = "left";
     ctx.fillText(clip(sizes, text.title, FONT.title, w - 18), left + 13, y + 16);
-    if (text.uses) { ctx.font = FONT.badge; ctx.fillStyle = c.port; ctx.textAlign = "right"; ctx.fillText(`→ ${text.uses}`, left + w - 8, y + 16); ctx.textAlign = "left"; }
+    if (text.uses) {
+      ctx.font = FONT.badge;
+      ctx.fillStyle = c.port;
+      ctx.textAlign = "right";
+      ctx.fillText(`→ ${text.uses}`, left + w - 8, y + 16);
+      ctx.textAlign = "left";
+    }
     if (k < DETAIL_ZOOM) return;
-    ctx.font = FONT.value; ctx.fillStyle = tint ? contrast(tint) : c.ink2;
+    ctx.font = FONT.value;
+    ctx.fillStyle = tint ? contrast(tint) : c.ink2;
     if (text.value) ctx.fillText(clip(sizes, text.value, FONT.value, w - 18), left + 13, y + 30);
     let cy = y + (text.value ? 37 : 26);
     ctx.font = FONT.chip;
     for (const chip of text.chips) {
       ctx.fillStyle = chip.port ? c.port : c.param;
-      if (chip.port) { ctx.beginPath(); ctx.moveTo(left + 14, cy + 3); ctx.lineTo(left + 19, cy + 6); ctx.lineTo(left + 14, cy + 9); ctx.fill(); }
-      else { ctx.beginPath(); rounded(ctx, left + 13, cy + 3, 6, 6, 1.5); ctx.fill(); }
-      ctx.fillStyle = tint ? contrast(tint) : c.ink2; ctx.fillText(chip.text, left + 23, cy + 9.5);
-      ctx.fillStyle = tint ? contrast(tint) : c.ink3; ctx.fillText(chip.value, left + 23 + sizes.width(`${chip.text} `, FONT.chip), cy + 9.5);
+      if (chip.port) {
+        ctx.beginPath();
+        ctx.moveTo(left + 14, cy + 3);
+        ctx.lineTo(left + 19, cy + 6);
+        ctx.lineTo(left + 14, cy + 9);
+        ctx.fill();
+      } else {
+        ctx.beginPath();
+        rounded(ctx, left + 13, cy + 3, 6, 6, 1.5);
+        ctx.fill();
+      }
+      ctx.fillStyle = tint ? contrast(tint) : c.ink2;
+      ctx.fillText(chip.text, left + 23, cy + 9.5);
+      ctx.fillStyle = tint ? contrast(tint) : c.ink3;
+      ctx.fillText(chip.value, left + 23 + sizes.width(`${chip.text} `, FONT.chip), cy + 9.5);
       cy += CHIP_H;
     }
   }
 
   closed(ctx, k, item, x, y, box, depth) {
-    const c = this.colours, { scene } = this, text = scene.sizes.groupText(item), stack = text.times ? 8 : 0, tint = scene.fill?.(item);
-    const w = box.left + box.right - stack, h = box.height - stack, left = x - box.left;
+    const c = this.colours,
+      { scene } = this,
+      text = scene.sizes.groupText(item),
+      stack = text.times ? 8 : 0,
+      tint = scene.fill?.(item);
+    const w = box.left + box.right - stack,
+      h = box.height - stack,
+      left = x - box.left;
     ctx.globalAlpha = this.dim(item);
-    ctx.lineWidth = 1; ctx.strokeStyle = this.markColour(item) ?? c.line2;
+    ctx.lineWidth = 1;
+    ctx.strokeStyle = this.markColour(item) ?? c.line2;
     for (const d of stack ? [8, 4, 0] : [0]) {
-      ctx.beginPath(); rounded(ctx, left + d, y + d, w, h, 6);
-      ctx.fillStyle = d ? c.group2 : tint ?? c.group; ctx.fill(); ctx.stroke();
+      ctx.beginPath();
+      rounded(ctx, left + d, y + d, w, h, 6);
+      ctx.fillStyle = d ? c.group2 : (tint ?? c.group);
+      ctx.fill();
+      ctx.stroke();
     }
     if (k >= TEXT_ZOOM) this.closedText(ctx, text, left, y, w, tint);
     else if (w * k > 40 && h * k > 9) this.farTitle(ctx, k, text, left, y, w, h, tint);
@@ -299,65 +455,118 @@ export class Canvas {
 
   farTitle(ctx, k, text, left, y, w, h, tint) {
     const f = Math.min(0.8 / k, (h - 4) / 14);
-    ctx.save(); ctx.translate(left + 8, y + h / 2 + 4 * f); ctx.scale(f, f);
-    ctx.font = FONT.title; ctx.fillStyle = tint ? contrast(tint) : this.colours.ink;
-    ctx.fillText(clip(this.scene.sizes, text.times ? `${text.title} ×${text.times}` : text.title, FONT.title, (w - 14) / f), 0, 0);
+    ctx.save();
+    ctx.translate(left + 8, y + h / 2 + 4 * f);
+    ctx.scale(f, f);
+    ctx.font = FONT.title;
+    ctx.fillStyle = tint ? contrast(tint) : this.colours.ink;
+    ctx.fillText(
+      clip(this.scene.sizes, text.times ? `${text.title} ×${text.times}` : text.title, FONT.title, (w - 14) / f),
+      0,
+      0,
+    );
     ctx.restore();
   }
 
   closedText(ctx, text, left, y, w, tint) {
-    const c = this.colours, { sizes } = this.scene, ink = tint ? contrast(tint) : c.ink;
+    const c = this.colours,
+      { sizes } = this.scene,
+      ink = tint ? contrast(tint) : c.ink;
     chevron(ctx, left + 12, y + 15, false, tint ? ink : c.ink2);
-    ctx.textAlign = "left"; ctx.font = FONT.title; ctx.fillStyle = ink;
+    ctx.textAlign = "left";
+    ctx.font = FONT.title;
+    ctx.fillStyle = ink;
     const badge = text.times ? sizes.width(`×${text.times}`, FONT.badge) + 14 : 0;
     const title = clip(sizes, text.title, FONT.title, w - 34 - badge);
     ctx.fillText(title, left + 22, y + 18);
-    ctx.font = FONT.small; ctx.fillStyle = tint ? ink : c.ink3;
+    ctx.font = FONT.small;
+    ctx.fillStyle = tint ? ink : c.ink3;
     ctx.fillText(text.type, left + 28 + sizes.width(title, FONT.title), y + 18);
-    ctx.font = FONT.value; ctx.fillStyle = tint ? ink : c.ink2;
+    ctx.font = FONT.value;
+    ctx.fillStyle = tint ? ink : c.ink2;
     ctx.fillText(clip(sizes, text.meta, FONT.value, w - 30), left + 22, y + 32.5);
     if (!badge) return;
-    ctx.fillStyle = c.accent; ctx.beginPath(); rounded(ctx, left + w - badge - 5, y + 6, badge, 16, 8); ctx.fill();
-    ctx.fillStyle = c.canvas; ctx.font = FONT.badge; ctx.textAlign = "center";
-    ctx.fillText(`×${text.times}`, left + w - badge / 2 - 5, y + 17.7); ctx.textAlign = "left";
+    ctx.fillStyle = c.accent;
+    ctx.beginPath();
+    rounded(ctx, left + w - badge - 5, y + 6, badge, 16, 8);
+    ctx.fill();
+    ctx.fillStyle = c.canvas;
+    ctx.font = FONT.badge;
+    ctx.textAlign = "center";
+    ctx.fillText(`×${text.times}`, left + w - badge / 2 - 5, y + 17.7);
+    ctx.textAlign = "left";
   }
 
   ring(ctx, k, item, colour, width) {
-    const { scene } = this, at = scene.layout.find(item);
+    const { scene } = this,
+      at = scene.layout.find(item);
     if (at.item === scene.tree.root) return;
-    const stack = !at.box.content && scene.tree.isGroup(at.item) && scene.sizes.groupText(at.item).times ? 8 : 0, b = at.box;
-    outline(ctx, at.x - b.left, at.y, b.left + b.right - stack, b.height - stack, colour, Math.max(width, width / k), b.content ? 10 : 7, at.item !== item);
+    const stack = !at.box.content && scene.tree.isGroup(at.item) && scene.sizes.groupText(at.item).times ? 8 : 0,
+      b = at.box;
+    outline(
+      ctx,
+      at.x - b.left,
+      at.y,
+      b.left + b.right - stack,
+      b.height - stack,
+      colour,
+      Math.max(width, width / k),
+      b.content ? 10 : 7,
+      at.item !== item,
+    );
   }
 
   drawMini() {
     const { mini, scene } = this;
     if (!mini) return;
-    const ctx = mini.getContext("2d"), box = scene.layout.box(scene.tree.root), W = 168, H = 120;
+    const ctx = mini.getContext("2d"),
+      box = scene.layout.box(scene.tree.root),
+      W = 168,
+      H = 120;
     const all = this.camera.k <= Math.min((this.w - 20) / (box.left + box.right), (this.h - 20) / box.height);
     mini.hidden = all;
     if (all) return;
-    if (mini.width !== W * this.dpr) { mini.width = W * this.dpr; mini.height = H * this.dpr; }
+    if (mini.width !== W * this.dpr) {
+      mini.width = W * this.dpr;
+      mini.height = H * this.dpr;
+    }
     const k = Math.min((W - 12) / (box.left + box.right), (H - 12) / box.height);
-    const ox = W / 2 - ((box.right - box.left) / 2) * k, oy = (H - box.height * k) / 2;
+    const ox = W / 2 - ((box.right - box.left) / 2) * k,
+      oy = (H - box.height * k) / 2;
     this.miniMap = { k, ox, oy };
     ctx.setTransform(this.dpr, 0, 0, this.dpr, 0, 0);
-    ctx.fillStyle = this.colours.card; ctx.fillRect(0, 0, W, H);
+    ctx.fillStyle = this.colours.card;
+    ctx.fillRect(0, 0, W, H);
     ctx.setTransform(k * this.dpr, 0, 0, k * this.dpr, ox * this.dpr, oy * this.dpr);
     this.miniBoxes(ctx, k);
     ctx.setTransform(this.dpr, 0, 0, this.dpr, 0, 0);
-    const c = this.camera, x = ox - (c.x / c.k) * k, y = oy - (c.y / c.k) * k;
-    ctx.lineWidth = 1.5; ctx.strokeStyle = this.colours.accent;
+    const c = this.camera,
+      x = ox - (c.x / c.k) * k,
+      y = oy - (c.y / c.k) * k;
+    ctx.lineWidth = 1.5;
+    ctx.strokeStyle = this.colours.accent;
     ctx.fillStyle = this.colours["accent-soft"];
-    const rw = Math.max(3, (this.w / c.k) * k), rh = Math.max(3, (this.h / c.k) * k);
-    ctx.fillRect(x, y, rw, rh); ctx.strokeRect(x, y, rw, rh);
+    const rw = Math.max(3, (this.w / c.k) * k),
+      rh = Math.max(3, (this.h / c.k) * k);
+    ctx.fillRect(x, y, rw, rh);
+    ctx.strokeRect(x, y, rw, rh);
   }
 
   miniBoxes(ctx, k) {
-    const { scene } = this, c = this.colours;
+    const { scene } = this,
+      c = this.colours;
     scene.layout.walk((item, x, y, box) => {
       if (item === scene.tree.root) return true;
-      const w = box.left + box.right, min = 1.2 / k;
-      ctx.fillStyle = scene.hits && !scene.tree.isGroup(item) && scene.hits[item] ? c.hit : box.content ? c.group2 : scene.tree.isGroup(item) ? c.line2 : this.kindColour(scene.kindOf(item));
+      const w = box.left + box.right,
+        min = 1.2 / k;
+      ctx.fillStyle =
+        scene.hits && !scene.tree.isGroup(item) && scene.hits[item]
+          ? c.hit
+          : box.content
+            ? c.group2
+            : scene.tree.isGroup(item)
+              ? c.line2
+              : this.kindColour(scene.kindOf(item));
       ctx.fillRect(x - box.left, y, Math.max(w, min), Math.max(box.height, min));
       return box.height * k > 2.5;
     });
@@ -365,7 +574,9 @@ export class Canvas {
 
   /** What is at a point of the canvas: { item, part } with part "box", "toggle" or a chip's node; null on empty ground. */
   hit(px, py) {
-    const [wx, wy] = this.toWorld(px, py), { scene } = this, { tree } = scene;
+    const [wx, wy] = this.toWorld(px, py),
+      { scene } = this,
+      { tree } = scene;
     const title = this.pinned.findLast((p) => wx >= p.x0 && wx <= p.x1 && wy >= p.y0 && wy <= p.y1);
     if (title) return { ...scene.layout.find(title.item), part: wx < title.toggle ? "toggle" : "box" };
     let found = null;
@@ -375,10 +586,13 @@ export class Canvas {
       return true;
     });
     if (!found) return null;
-    const dx = wx - (found.x - found.box.left), dy = wy - found.y;
-    if (tree.isGroup(found.item)) { if (dx < 24 && dy < 26) found.part = "toggle"; }
-    else {
-      const text = scene.sizes.leafText(found.item), row = Math.floor((dy - (text.value ? 37 : 26)) / CHIP_H);
+    const dx = wx - (found.x - found.box.left),
+      dy = wy - found.y;
+    if (tree.isGroup(found.item)) {
+      if (dx < 24 && dy < 26) found.part = "toggle";
+    } else {
+      const text = scene.sizes.leafText(found.item),
+        row = Math.floor((dy - (text.value ? 37 : 26)) / CHIP_H);
       if (row >= 0 && text.chips[row] && text.chips[row].node >= 0) found.part = text.chips[row].node;
     }
     return found;
@@ -408,17 +622,31 @@ export function rounded(ctx, x, y, w, h, r) {
 
 function outline(ctx, x, y, w, h, colour, width, radius, dashed = false) {
   const g = width;
-  ctx.beginPath(); rounded(ctx, x - g, y - g, w + 2 * g, h + 2 * g, radius);
+  ctx.beginPath();
+  rounded(ctx, x - g, y - g, w + 2 * g, h + 2 * g, radius);
   if (dashed) ctx.setLineDash([width * 3, width * 2]);
-  ctx.lineWidth = width; ctx.strokeStyle = colour; ctx.stroke(); ctx.setLineDash([]);
+  ctx.lineWidth = width;
+  ctx.strokeStyle = colour;
+  ctx.stroke();
+  ctx.setLineDash([]);
 }
 
 function chevron(ctx, x, y, open, colour) {
-  ctx.strokeStyle = colour; ctx.lineWidth = 1.6; ctx.lineCap = ctx.lineJoin = "round";
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = 1.6;
+  ctx.lineCap = ctx.lineJoin = "round";
   ctx.beginPath();
-  if (open) { ctx.moveTo(x - 3.5, y - 1.5); ctx.lineTo(x, y + 2); ctx.lineTo(x + 3.5, y - 1.5); }
-  else { ctx.moveTo(x - 1.5, y - 3.5); ctx.lineTo(x + 2, y); ctx.lineTo(x - 1.5, y + 3.5); }
-  ctx.stroke(); ctx.lineCap = ctx.lineJoin = "miter";
+  if (open) {
+    ctx.moveTo(x - 3.5, y - 1.5);
+    ctx.lineTo(x, y + 2);
+    ctx.lineTo(x + 3.5, y - 1.5);
+  } else {
+    ctx.moveTo(x - 1.5, y - 3.5);
+    ctx.lineTo(x + 2, y);
+    ctx.lineTo(x - 1.5, y + 3.5);
+  }
+  ctx.stroke();
+  ctx.lineCap = ctx.lineJoin = "miter";
 }
 
 function clip(sizes, text, font, room) {
@@ -430,6 +658,7 @@ function clip(sizes, text, font, room) {
 
 /** Black or white, whichever reads better on an `rgb()` or `#rrggbb` colour. */
 export function contrast(colour) {
-  const m = colour.match(/[\d.]+/g), hex = colour[0] === "#" ? [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16)) : m.slice(0, 3).map(Number);
+  const m = colour.match(/[\d.]+/g),
+    hex = colour[0] === "#" ? [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16)) : m.slice(0, 3).map(Number);
   return 0.299 * hex[0] + 0.587 * hex[1] + 0.114 * hex[2] > 140 ? "#14171c" : "#ffffff";
 }

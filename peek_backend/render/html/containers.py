@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from peek_backend.model import GraphRecord
-from peek_backend.passes.hierarchy import Item, Module, nodes_of, read_lists
+from peek_backend.passes.hierarchy import Item, Module, read_lists, walk
 from peek_backend.passes.repeats import Difference, Repeat, describe_run, structure_keys
 
 from .. import labels
@@ -66,6 +66,7 @@ class _Walker:
         self.graph, self.root = graph, root
         self.keys = structure_keys(graph, root, owner)
         self.reads = read_lists(graph)
+        self.lengths = _lengths(root)
         self.names = labels.names_of(graph)
         self.count = 0
 
@@ -84,7 +85,11 @@ class _Walker:
         for item in items:
             if not isinstance(item, int):
                 yield item, number, lo
-            lo += 1 if isinstance(item, int) else _length(item)
+            lo += 1 if isinstance(item, int) else self._length(item)
+
+    def _length(self, item: Module | Fold) -> int:
+        """Nodes in a container or fold."""
+        return sum(self.lengths[id(m)] for m in item.run[1:]) if isinstance(item, Fold) else self.lengths[id(item)]
 
     def _folded(self, module: Module) -> Iterator[Item | Fold]:
         for run in equal_runs(module.items, self.keys):
@@ -101,7 +106,7 @@ class _Walker:
         return Row(
             parent,
             lo,
-            lo + _length(module),
+            lo + self._length(module),
             _label(module),
             module.class_name,
             module.path,
@@ -120,7 +125,7 @@ class _Walker:
         )
         note = self._note(describe_run(self.graph, fold.parent, fold.run, self.reads))
         key = self.keys.get(second.path, -1)
-        return Row(parent, lo, lo + _length(fold), label, second.class_name, "", "fold", key, note)
+        return Row(parent, lo, lo + self._length(fold), label, second.class_name, "", "fold", key, note)
 
     def _note(self, repeat: Repeat) -> str:
         """One line a difference between the members, or that there is none."""
@@ -160,10 +165,9 @@ def _paths(paths: tuple[str, ...]) -> str:
     return ", ".join(paths) if len(paths) <= 3 else f"{paths[0]}, {paths[1]} and {len(paths) - 2} more"
 
 
-def _length(item: Module | Fold) -> int:
-    """Nodes in a container or fold."""
-    return (
-        sum(len(nodes_of(module)) for module in item.run[1:])
-        if isinstance(item, Fold)
-        else len(nodes_of(item))
-    )
+def _lengths(root: Module) -> dict[int, int]:
+    """Nodes in every container, by ``id``."""
+    found: dict[int, int] = {}
+    for module in reversed(list(walk(root))):
+        found[id(module)] = sum(1 if isinstance(item, int) else found[id(item)] for item in module.items)
+    return found

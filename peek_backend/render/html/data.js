@@ -5,7 +5,8 @@ export const OPS = ["placeholder", "get_attr", "call_function", "call_method", "
 const MARK = "\u0001";
 
 export async function inflate(base64) {
-  const text = atob(base64.trim()), bytes = new Uint8Array(text.length);
+  const text = atob(base64.trim()),
+    bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).json();
@@ -23,8 +24,12 @@ export class Capture {
     }
   }
 
-  roots() { return this.graphs.filter((g) => g.parent === null); }
-  child(graph, body) { return this.graphs[(graph.parent ?? graph.at) + 1 + body]; }
+  roots() {
+    return this.graphs.filter((g) => g.parent === null);
+  }
+  child(graph, body) {
+    return this.graphs[(graph.parent ?? graph.at) + 1 + body];
+  }
 }
 
 export class Graph {
@@ -38,59 +43,108 @@ export class Graph {
     this.first = new Int32Array(this.n + 1);
     for (let i = 0; i < this.n; i++) this.first[i + 1] = this.first[i] + nodes.ref_count[i];
     this.ref = Int32Array.from(nodes.refs);
-    for (let i = 0; i < this.n; i++) for (let k = this.first[i]; k < this.first[i + 1]; k++) this.ref[k] = i - this.ref[k];
+    for (let i = 0; i < this.n; i++)
+      for (let k = this.first[i]; k < this.first[i + 1]; k++) this.ref[k] = i - this.ref[k];
     this.countUsers();
   }
 
-  link(map, i, pair) { (map.get(i) ?? map.set(i, []).get(i)).push(pair); }
+  link(map, i, pair) {
+    (map.get(i) ?? map.set(i, []).get(i)).push(pair);
+  }
 
   countUsers() {
-    const { n, ref, first } = this, start = new Int32Array(n + 1), last = new Int32Array(n).fill(-1);
+    const { n, ref, first } = this,
+      start = new Int32Array(n + 1),
+      last = new Int32Array(n).fill(-1);
     const each = (visit) => {
       last.fill(-1);
       for (let i = 0; i < n; i++) {
         for (let k = first[i]; k < first[i + 1]; k++) {
           const r = ref[k];
           if (r < 0 || r >= n || last[r] === i) continue;
-          last[r] = i; visit(r, i);
+          last[r] = i;
+          visit(r, i);
         }
       }
     };
     each((r) => start[r + 1]++);
     for (let i = 0; i < n; i++) start[i + 1] += start[i];
-    const fill = start.slice(), user = new Int32Array(start[n]);
-    each((r, i) => { user[fill[r]++] = i; });
+    const fill = start.slice(),
+      user = new Int32Array(start[n]);
+    each((r, i) => {
+      user[fill[r]++] = i;
+    });
     Object.assign(this, { userStart: start, user });
   }
 
-  refs(i) { return this.ref.subarray(this.first[i], this.first[i + 1]); }
-  users(i) { return this.user.subarray(this.userStart[i], this.userStart[i + 1]); }
-  text(column, i) { const s = this.cols[column][i]; return s < 0 ? "" : this.strings[s]; }
-  name(i) { return this.text("name", i); }
-  label(i) { return this.text("label", i); }
-  short(i) { return this.label(i).replace(/^operator\./, ""); }
-  op(i) { return OPS[this.cols.op[i]]; }
-  value(i) { const v = this.cols.value[i]; return v < 0 ? null : this.capture.values[v]; }
-  valueText(i) { return this.value(i)?.text ?? ""; }
-  place(i) { const file = this.text("file", i); return file ? `${baseName(file)}:${this.cols.line[i]}` : ""; }
-  groupText(column, g) { const s = this.groups[column][g]; return s < 0 ? "" : this.strings[s]; }
+  refs(i) {
+    return this.ref.subarray(this.first[i], this.first[i + 1]);
+  }
+  users(i) {
+    return this.user.subarray(this.userStart[i], this.userStart[i + 1]);
+  }
+  text(column, i) {
+    const s = this.cols[column][i];
+    return s < 0 ? "" : this.strings[s];
+  }
+  name(i) {
+    return this.text("name", i);
+  }
+  label(i) {
+    return this.text("label", i);
+  }
+  short(i) {
+    return this.label(i).replace(/^operator\./, "");
+  }
+  op(i) {
+    return OPS[this.cols.op[i]];
+  }
+  value(i) {
+    const v = this.cols.value[i];
+    return v < 0 ? null : this.capture.values[v];
+  }
+  valueText(i) {
+    return this.value(i)?.text ?? "";
+  }
+  place(i) {
+    const file = this.text("file", i);
+    return file ? `${baseName(file)}:${this.cols.line[i]}` : "";
+  }
+  groupText(column, g) {
+    const s = this.groups[column][g];
+    return s < 0 ? "" : this.strings[s];
+  }
 
   /** Arguments as pieces: texts, and node indices where a node stands. */
   args(i) {
-    const text = this.text("args", i), refs = this.refs(i), parts = text.split(MARK), out = [];
+    const text = this.text("args", i),
+      refs = this.refs(i),
+      parts = text.split(MARK),
+      out = [];
     parts.forEach((part, k) => {
       if (part) out.push(part);
       if (k < parts.length - 1) out.push(refs[k]);
     });
     return out;
   }
-  argsText(i) { return this.args(i).map((a) => (typeof a === "number" ? this.name(a) : a)).join(""); }
+  argsText(i) {
+    return this.args(i)
+      .map((a) => (typeof a === "number" ? this.name(a) : a))
+      .join("");
+  }
 
   /** All nodes that `i` depends on (up) or that depend on it (down), itself included, as a mask. */
   reach(i, direction) {
-    const mask = new Uint8Array(this.n), stack = [i], next = direction === "up" ? (k) => this.refs(k) : (k) => this.users(k);
+    const mask = new Uint8Array(this.n),
+      stack = [i],
+      next = direction === "up" ? (k) => this.refs(k) : (k) => this.users(k);
     mask[i] = 1;
-    while (stack.length) for (const j of next(stack.pop())) if (!mask[j]) { mask[j] = 1; stack.push(j); }
+    while (stack.length)
+      for (const j of next(stack.pop()))
+        if (!mask[j]) {
+          mask[j] = 1;
+          stack.push(j);
+        }
     return mask;
   }
 }
@@ -100,7 +154,8 @@ export const baseName = (path) => path.slice(Math.max(path.lastIndexOf("/"), pat
 export function bytesText(count) {
   if (count === null || count === undefined) return "";
   for (const unit of ["B", "KiB", "MiB", "GiB", "TiB"]) {
-    if (Math.abs(count) < 1024 || unit === "TiB") return `${unit === "B" || count >= 100 ? count.toFixed(0) : count.toFixed(1)} ${unit}`;
+    if (Math.abs(count) < 1024 || unit === "TiB")
+      return `${unit === "B" || count >= 100 ? count.toFixed(0) : count.toFixed(1)} ${unit}`;
     count /= 1024;
   }
 }

@@ -2,7 +2,8 @@
 
 /** `h("p.note", { onclick }, "text", child)`: tag and classes, properties and attributes, children. */
 export function h(spec, ...rest) {
-  const [tag, ...classes] = spec.split("."), element = document.createElement(tag || "div");
+  const [tag, ...classes] = spec.split("."),
+    element = document.createElement(tag || "div");
   if (classes.length) element.className = classes.join(" ");
   for (const part of rest) add(element, part);
   return element;
@@ -36,17 +37,40 @@ export const $ = (selector, root = document) => root.querySelector(selector);
 const SVG = "http://www.w3.org/2000/svg";
 /** A 16 px line icon from path data. */
 export function icon(path) {
-  const svg = document.createElementNS(SVG, "svg"), line = document.createElementNS(SVG, "path");
-  for (const [k, v] of Object.entries({ viewBox: "0 0 16 16", width: 16, height: 16, fill: "none", stroke: "currentColor", "stroke-width": 1.5, "stroke-linecap": "round", "stroke-linejoin": "round", "aria-hidden": "true" })) svg.setAttribute(k, v);
+  const svg = document.createElementNS(SVG, "svg"),
+    line = document.createElementNS(SVG, "path");
+  for (const [k, v] of Object.entries({
+    viewBox: "0 0 16 16",
+    width: 16,
+    height: 16,
+    fill: "none",
+    stroke: "currentColor",
+    "stroke-width": 1.5,
+    "stroke-linecap": "round",
+    "stroke-linejoin": "round",
+    "aria-hidden": "true",
+  }))
+    svg.setAttribute(k, v);
   line.setAttribute("d", path);
   svg.append(line);
   return svg;
 }
 
 export const ICONS = {
-  fit: "M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4", plus: "M8 3v10M3 8h10", minus: "M3 8h10", close: "M4 4l8 8M12 4l-8 8",
-  search: "M7 12A5 5 0 1 0 7 2a5 5 0 0 0 0 10zM11 11l3.5 3.5", theme: "M8 2a6 6 0 1 0 0 12V2z", expand: "M4 6l4 4 4-4", collapse: "M4 10l4-4 4 4",
-  save: "M8 2v8M5 7l3 3 3-3M3 13h10", help: "M6 6a2 2 0 1 1 2.6 1.9c-.4.2-.6.5-.6 1.1M8 12h.01", up: "M8 13V3M4 7l4-4 4 4", down: "M8 3v10M4 9l4 4 4-4", copy: "M5 5V3h8v8h-2M3 5h8v8H3z", panel: "M2 3h12v10H2zM10 3v10",
+  fit: "M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4",
+  plus: "M8 3v10M3 8h10",
+  minus: "M3 8h10",
+  close: "M4 4l8 8M12 4l-8 8",
+  search: "M7 12A5 5 0 1 0 7 2a5 5 0 0 0 0 10zM11 11l3.5 3.5",
+  theme: "M8 2a6 6 0 1 0 0 12V2z",
+  expand: "M4 6l4 4 4-4",
+  collapse: "M4 10l4-4 4 4",
+  save: "M8 2v8M5 7l3 3 3-3M3 13h10",
+  help: "M6 6a2 2 0 1 1 2.6 1.9c-.4.2-.6.5-.6 1.1M8 12h.01",
+  up: "M8 13V3M4 7l4-4 4 4",
+  down: "M8 3v10M4 9l4 4 4-4",
+  copy: "M5 5V3h8v8h-2M3 5h8v8H3z",
+  panel: "M2 3h12v10H2zM10 3v10",
 };
 
 /** Runs `work` at most once a frame, however often it is asked for. */
@@ -55,19 +79,29 @@ export function perFrame(work) {
   return () => {
     if (due) return;
     due = true;
-    requestAnimationFrame(() => { due = false; work(); });
+    requestAnimationFrame(() => {
+      due = false;
+      work();
+    });
   };
 }
 
 export function download(name, type, data) {
-  const link = h("a", { href: URL.createObjectURL(data instanceof Blob ? data : new Blob([data], { type })), download: name });
+  const link = h("a", {
+    href: URL.createObjectURL(data instanceof Blob ? data : new Blob([data], { type })),
+    download: name,
+  });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
 export async function copyText(text) {
-  try { await navigator.clipboard.writeText(text); return true; }
-  catch { /* file:// without permission: the old way */ }
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    /* file:// without permission: the old way */
+  }
   const area = h("textarea", { value: text, style: { position: "fixed", opacity: "0" } });
   document.body.append(area);
   area.select();

@@ -14,43 +14,82 @@ const MAX_OPEN = 400_000;
 export class GraphView {
   constructor(app) {
     this.app = app;
-    this.canvasEl = h("canvas", { tabIndex: 0, role: "application", "aria-label": "Graph. Arrow keys walk along edges, Enter opens a container, the table view lists every node." });
+    this.canvasEl = h("canvas", {
+      tabIndex: 0,
+      role: "application",
+      "aria-label": "Graph. Arrow keys walk along edges, Enter opens a container, the table view lists every node.",
+    });
     this.miniEl = h("canvas.mini", { "aria-hidden": "true" });
     this.tip = h("div.tip", { hidden: true });
     this.legend = h("div.legend");
     this.element = h("section.graph", this.canvasEl, this.legend, this.miniEl, this.tip, this.tools());
     this.scenes = new Map();
     this.draw = perFrame(() => this.paint());
-    new ResizeObserver(() => { if (this.canvas && this.element.isConnected) { this.canvas.resize(); this.fitOnce(); this.draw(); } }).observe(this.element);
+    new ResizeObserver(() => {
+      if (this.canvas && this.element.isConnected) {
+        this.canvas.resize();
+        this.fitOnce();
+        this.draw();
+      }
+    }).observe(this.element);
     this.listen();
   }
 
   tools() {
-    const button = (name, label, act) => h("button.tool", { title: label, "aria-label": label, onclick: act }, icon(ICONS[name]));
-    this.overlaySelect = h("select", { "aria-label": "Colour nodes by", onchange: (e) => this.app.set({ overlay: e.target.value }) });
-    return h("div.tools", this.overlaySelect,
-      button("expand", "Expand one level (e)", () => this.level(1)), button("collapse", "Collapse one level (c)", () => this.level(-1)),
-      button("plus", "Zoom in (+)", () => this.zoom(1.3)), button("minus", "Zoom out (-)", () => this.zoom(1 / 1.3)), button("fit", "Fit all (0)", () => this.fitAll()));
+    const button = (name, label, act) =>
+      h("button.tool", { title: label, "aria-label": label, onclick: act }, icon(ICONS[name]));
+    this.overlaySelect = h("select", {
+      "aria-label": "Colour nodes by",
+      onchange: (e) => this.app.set({ overlay: e.target.value }),
+    });
+    return h(
+      "div.tools",
+      this.overlaySelect,
+      button("expand", "Expand one level (e)", () => this.level(1)),
+      button("collapse", "Collapse one level (c)", () => this.level(-1)),
+      button("plus", "Zoom in (+)", () => this.zoom(1.3)),
+      button("minus", "Zoom out (-)", () => this.zoom(1 / 1.3)),
+      button("fit", "Fit all (0)", () => this.fitAll()),
+    );
   }
 
   /** The scene of a graph, made once: its tree, layout and what is open. */
   scene(graph = this.app.graph) {
     let scene = this.scenes.get(graph.at);
     if (!scene) {
-      const tree = new Tree(graph), sizes = new Sizes(tree, this.measure ??= measurer()), kind = graph.cols.kind;
+      const tree = new Tree(graph),
+        sizes = new Sizes(tree, (this.measure ??= measurer())),
+        kind = graph.cols.kind;
       const open = tree.defaultOpen();
-      scene = { graph, tree, sizes, layout: new Layout(tree, sizes, open), initial: new Set(open), kindOf: (i) => kind[i], kindNames: this.app.kindNames, selected: null, camera: null };
+      scene = {
+        graph,
+        tree,
+        sizes,
+        layout: new Layout(tree, sizes, open),
+        initial: new Set(open),
+        kindOf: (i) => kind[i],
+        kindNames: this.app.kindNames,
+        selected: null,
+        camera: null,
+      };
       this.scenes.set(graph.at, scene);
     }
     return scene;
   }
 
-  get current() { return this.scene(); }
+  get current() {
+    return this.scene();
+  }
 
   update() {
     this.canvas ??= new Canvas(this.canvasEl, this.miniEl);
-    const scene = this.current, { state } = this.app;
-    if (this.canvas.scene !== scene) { this.canvas.show(scene); this.canvas.resize(); this.fitted = false; }
+    const scene = this.current,
+      { state } = this.app;
+    if (this.canvas.scene !== scene) {
+      this.canvas.show(scene);
+      this.canvas.resize();
+      this.fitted = false;
+    }
     this.applyOpen(scene, state.open);
     scene.selected = state.selected;
     scene.hits = this.app.hits;
@@ -65,14 +104,24 @@ export class GraphView {
   /** Opens and closes what the hash names: containers whose state differs from the first view. */
   applyOpen(scene, packed) {
     if ((packed ?? "") === (scene.packed ?? "")) return;
-    const open = new Set(scene.initial), { N, G } = scene.tree;
-    for (const g of unpackNumbers(packed, G)) { const item = g + N; if (open.has(item)) open.delete(item); else if (item !== scene.tree.root) open.add(item); }
+    const open = new Set(scene.initial),
+      { N, G } = scene.tree;
+    for (const g of unpackNumbers(packed, G)) {
+      const item = g + N;
+      if (open.has(item)) open.delete(item);
+      else if (item !== scene.tree.root) open.add(item);
+    }
     scene.layout.setOpen(open);
     scene.packed = packed ?? "";
   }
 
   remember(scene) {
-    const { initial, layout: { open }, tree: { N } } = scene, changed = [];
+    const {
+        initial,
+        layout: { open },
+        tree: { N },
+      } = scene,
+      changed = [];
     for (const i of open) if (!initial.has(i)) changed.push(i - N);
     for (const i of initial) if (!open.has(i)) changed.push(i - N);
     const packed = packNumbers(changed);
@@ -83,15 +132,20 @@ export class GraphView {
   fitOnce() {
     if (this.fitted || !this.element.isConnected || this.canvas.w < 20) return;
     this.fitted = true;
-    const scene = this.current, saved = scene.camera ?? this.parseCamera(this.app.state.camera);
+    const scene = this.current,
+      saved = scene.camera ?? this.parseCamera(this.app.state.camera);
     if (saved) this.canvas.camera = { ...saved };
-    else if (this.app.state.selected !== null) { this.canvas.fit(undefined, 0, 0, { readable: true }); this.centre(this.app.state.selected); }
-    else this.canvas.fit(undefined, 0, 0, { readable: true });
+    else if (this.app.state.selected !== null) {
+      this.canvas.fit(undefined, 0, 0, { readable: true });
+      this.centre(this.app.state.selected);
+    } else this.canvas.fit(undefined, 0, 0, { readable: true });
   }
 
   parseCamera(text) {
     const [x, y, k] = (text || "").split(",").map(Number);
-    return k > 0 && Number.isFinite(x + y + k) ? { k, x: this.canvas.w / 2 - x * k, y: this.canvas.h / 2 - y * k } : null;
+    return k > 0 && Number.isFinite(x + y + k)
+      ? { k, x: this.canvas.w / 2 - x * k, y: this.canvas.h / 2 - y * k }
+      : null;
   }
 
   paint() {
@@ -102,12 +156,19 @@ export class GraphView {
     this.current.camera = this.canvas.camera;
     clearTimeout(this.saving);
     this.saving = setTimeout(() => {
-      const { x, y, k } = this.canvas.camera, round = (v) => Math.round(v * 10) / 10;
-      this.app.set({ camera: `${round((this.canvas.w / 2 - x) / k)},${round((this.canvas.h / 2 - y) / k)},${k.toPrecision(3)}` }, true);
+      const { x, y, k } = this.canvas.camera,
+        round = (v) => Math.round(v * 10) / 10;
+      this.app.set(
+        { camera: `${round((this.canvas.w / 2 - x) / k)},${round((this.canvas.h / 2 - y) / k)},${k.toPrecision(3)}` },
+        true,
+      );
     }, 250);
   }
 
-  recolour() { this.canvas?.recolour(); this.update(); }
+  recolour() {
+    this.canvas?.recolour();
+    this.update();
+  }
 
   /** What is lit: the edges of the selection, or all that it depends on or feeds. */
   highlight(scene, { selected, reach }) {
@@ -121,28 +182,45 @@ export class GraphView {
       scene.lit = { mask: scene.mask, groups: scene.groupMask };
       return;
     }
-    const inside = tree.leaves(selected), refs = new Set(), from = new Set(inside);
+    const inside = tree.leaves(selected),
+      refs = new Set(),
+      from = new Set(inside);
     if (inside.length < 5000) for (const i of inside) for (const r of graph.refs(i)) if (!from.has(r)) refs.add(r);
-    scene.lit = { from: inside.length < 5000 ? from : new Set(), refs, path: new Set([selected, ...tree.path(selected)]) };
+    scene.lit = {
+      from: inside.length < 5000 ? from : new Set(),
+      refs,
+      path: new Set([selected, ...tree.path(selected)]),
+    };
   }
 
   overlays(scene, { overlay: name }) {
     const found = overlay(name, scene, this.app);
     scene.fill = found?.fill ?? null;
     const names = OVERLAYS.filter((o) => o.when(scene.graph, this.app));
-    fill(this.overlaySelect, names.map((o) => h("option", { value: o.name, selected: o.name === (name ?? "") }, o.title)));
-    fill(this.legend, (found?.legend ?? this.kindLegend(scene)).map(([colour, text]) => h("span", h("i", { style: { background: colour } }), text)));
+    fill(
+      this.overlaySelect,
+      names.map((o) => h("option", { value: o.name, selected: o.name === (name ?? "") }, o.title)),
+    );
+    fill(
+      this.legend,
+      (found?.legend ?? this.kindLegend(scene)).map(([colour, text]) =>
+        h("span", h("i", { style: { background: colour } }), text),
+      ),
+    );
   }
 
   kindLegend(scene) {
-    scene.usedKinds ??= [...new Set(Array.from({ length: scene.graph.n }, (_, i) => scene.kindOf(i)))].sort((a, b) => a - b);
+    scene.usedKinds ??= [...new Set(Array.from({ length: scene.graph.n }, (_, i) => scene.kindOf(i)))].sort(
+      (a, b) => a - b,
+    );
     return scene.usedKinds.map((k) => [`var(--op-${this.app.kindNames[k]})`, this.app.kindTitles[k]]);
   }
 
   // ---- acting on the graph
 
   toggle(item, on) {
-    const scene = this.current, start = performance.now();
+    const scene = this.current,
+      start = performance.now();
     scene.layout.toggle(item, on);
     scene.layout.box(scene.tree.root);
     this.lastToggle = performance.now() - start;
@@ -153,15 +231,21 @@ export class GraphView {
 
   /** Opens every closed container that shows, or closes the innermost open ones. */
   level(direction) {
-    const { layout, tree } = this.current, open = new Set(layout.open), found = [];
+    const { layout, tree } = this.current,
+      open = new Set(layout.open),
+      found = [];
     layout.walk((item, x, y, box) => {
       if (!tree.isGroup(item) || item === tree.root) return true;
-      if (direction > 0 ? !box.content : box.content && !box.boxes?.length && !box.content.boxes.some((b) => b.content)) found.push(item);
+      if (direction > 0 ? !box.content : box.content && !box.boxes?.length && !box.content.boxes.some((b) => b.content))
+        found.push(item);
       return true;
     });
     let shown = open.size;
     for (const item of found) {
-      if (direction < 0) { open.delete(item); continue; }
+      if (direction < 0) {
+        open.delete(item);
+        continue;
+      }
       shown += tree.children[item - tree.N].length;
       if (shown > MAX_OPEN) break;
       open.add(item);
@@ -171,18 +255,29 @@ export class GraphView {
     this.draw();
   }
 
-  zoom(factor) { this.canvas.zoom(factor); this.draw(); }
-  fitAll() { this.canvas.fit(); this.draw(); }
+  zoom(factor) {
+    this.canvas.zoom(factor);
+    this.draw();
+  }
+  fitAll() {
+    this.canvas.fit();
+    this.draw();
+  }
 
   centre(item) {
-    const { layout } = this.current, at = layout.find(item), c = this.canvas;
-    const k = Math.max(c.camera.k, 0.75), h2 = at.box.content ? Math.min(at.box.height, (c.h / k) * 0.8) : at.box.height;
+    const { layout } = this.current,
+      at = layout.find(item),
+      c = this.canvas;
+    const k = Math.max(c.camera.k, 0.75),
+      h2 = at.box.content ? Math.min(at.box.height, (c.h / k) * 0.8) : at.box.height;
     c.camera = { k, x: c.w / 2 - (at.x + (at.box.right - at.box.left) / 2) * k, y: c.h / 2 - (at.y + h2 / 2) * k };
   }
 
   /** Opens what hides a node and brings it to the middle. */
   reveal(item) {
-    const scene = this.current, { tree, layout } = scene, target = !tree.isGroup(item) && tree.chip[item] ? this.app.graph.users(item)[0] ?? item : item;
+    const scene = this.current,
+      { tree, layout } = scene,
+      target = !tree.isGroup(item) && tree.chip[item] ? (this.app.graph.users(item)[0] ?? item) : item;
     for (const g of tree.path(target).reverse()) if (!layout.open.has(g)) layout.toggle(g, true);
     this.remember(scene);
     if (this.canvas) this.centre(target);
@@ -191,14 +286,27 @@ export class GraphView {
 
   /** Moves the selection: along edges up and down, within a row left and right. */
   walk(direction) {
-    const scene = this.current, { layout, tree } = scene;
+    const scene = this.current,
+      { layout, tree } = scene;
     if (scene.selected === null) return this.app.select(layout.box(tree.root).content.kids[0]);
-    const at = layout.find(scene.selected), parent = layout.box(tree.parent(at.item)), { kids, links, x, y } = parent.content, me = kids.indexOf(at.item);
-    const near = { up: () => links.filter((l) => l.b === me).map((l) => l.a), down: () => links.filter((l) => l.a === me).map((l) => l.b) }[direction];
+    const at = layout.find(scene.selected),
+      parent = layout.box(tree.parent(at.item)),
+      { kids, links, x, y } = parent.content,
+      me = kids.indexOf(at.item);
+    const near = {
+      up: () => links.filter((l) => l.b === me).map((l) => l.a),
+      down: () => links.filter((l) => l.a === me).map((l) => l.b),
+    }[direction];
     let next;
-    if (near) next = near().filter((k) => k < kids.length).sort((a, b) => Math.abs(x[a] - x[me]) - Math.abs(x[b] - x[me]))[0];
+    if (near)
+      next = near()
+        .filter((k) => k < kids.length)
+        .sort((a, b) => Math.abs(x[a] - x[me]) - Math.abs(x[b] - x[me]))[0];
     else {
-      const row = kids.map((_, k) => k).filter((k) => y[k] === y[me]).sort((a, b) => x[a] - x[b]);
+      const row = kids
+        .map((_, k) => k)
+        .filter((k) => y[k] === y[me])
+        .sort((a, b) => x[a] - x[b]);
       next = row[row.indexOf(me) + (direction === "right" ? 1 : -1)];
     }
     if (next !== undefined) this.app.select(kids[next]);
@@ -218,8 +326,13 @@ export class GraphView {
   follow() {
     const { selected, layout } = this.current;
     if (selected === null) return;
-    const at = layout.find(selected), c = this.canvas.camera, m = 40;
-    const x0 = (at.x - at.box.left) * c.k + c.x, x1 = (at.x + at.box.right) * c.k + c.x, y0 = at.y * c.k + c.y, y1 = (at.y + Math.min(at.box.height, 200)) * c.k + c.y;
+    const at = layout.find(selected),
+      c = this.canvas.camera,
+      m = 40;
+    const x0 = (at.x - at.box.left) * c.k + c.x,
+      x1 = (at.x + at.box.right) * c.k + c.x,
+      y0 = at.y * c.k + c.y,
+      y1 = (at.y + Math.min(at.box.height, 200)) * c.k + c.y;
     if (x1 > this.canvas.w - m) c.x -= x1 - this.canvas.w + m;
     if (x0 < m) c.x += m - x0;
     if (y1 > this.canvas.h - m) c.y -= y1 - this.canvas.h + m;
@@ -229,11 +342,30 @@ export class GraphView {
 
   key(e) {
     const acts = {
-      ArrowUp: () => this.walk("up"), ArrowDown: () => this.walk("down"), ArrowLeft: () => this.walk("left"), ArrowRight: () => this.walk("right"),
-      Enter: () => { const { selected, tree } = this.current; if (selected !== null && tree.isGroup(selected)) this.toggle(selected); },
-      " ": () => acts.Enter(), i: () => this.into(), e: () => this.level(1), c: () => this.level(-1), "+": () => this.zoom(1.3), "=": () => this.zoom(1.3), "-": () => this.zoom(1 / 1.3),
-      0: () => this.fitAll(), f: () => { if (this.current.selected !== null) { this.centre(this.current.selected); this.draw(); } else this.fitAll(); },
-      u: () => this.app.reach("up"), d: () => this.app.reach("down"),
+      ArrowUp: () => this.walk("up"),
+      ArrowDown: () => this.walk("down"),
+      ArrowLeft: () => this.walk("left"),
+      ArrowRight: () => this.walk("right"),
+      Enter: () => {
+        const { selected, tree } = this.current;
+        if (selected !== null && tree.isGroup(selected)) this.toggle(selected);
+      },
+      " ": () => acts.Enter(),
+      i: () => this.into(),
+      e: () => this.level(1),
+      c: () => this.level(-1),
+      "+": () => this.zoom(1.3),
+      "=": () => this.zoom(1.3),
+      "-": () => this.zoom(1 / 1.3),
+      0: () => this.fitAll(),
+      f: () => {
+        if (this.current.selected !== null) {
+          this.centre(this.current.selected);
+          this.draw();
+        } else this.fitAll();
+      },
+      u: () => this.app.reach("up"),
+      d: () => this.app.reach("down"),
     };
     const act = acts[e.key];
     if (!act || e.ctrlKey || e.metaKey || e.altKey) return false;
@@ -245,37 +377,78 @@ export class GraphView {
   // ---- pointer
 
   listen() {
-    const el = this.canvasEl, pointers = new Map();
-    let moved = 0, last = null, pinch = 0;
-    const at = (e) => { const r = el.getBoundingClientRect(); return [e.clientX - r.left, e.clientY - r.top]; };
-    el.addEventListener("pointerdown", (e) => { el.setPointerCapture(e.pointerId); pointers.set(e.pointerId, at(e)); moved = 0; last = at(e); pinch = 0; el.focus({ preventScroll: true }); });
+    const el = this.canvasEl,
+      pointers = new Map();
+    let moved = 0,
+      last = null,
+      pinch = 0;
+    const at = (e) => {
+      const r = el.getBoundingClientRect();
+      return [e.clientX - r.left, e.clientY - r.top];
+    };
+    el.addEventListener("pointerdown", (e) => {
+      el.setPointerCapture(e.pointerId);
+      pointers.set(e.pointerId, at(e));
+      moved = 0;
+      last = at(e);
+      pinch = 0;
+      el.focus({ preventScroll: true });
+    });
     el.addEventListener("pointermove", (e) => {
       if (!pointers.size) return this.hover(...at(e));
       pointers.set(e.pointerId, at(e));
-      if (pointers.size === 2) { pinch = this.pinch([...pointers.values()], pinch); moved = 99; return; }
+      if (pointers.size === 2) {
+        pinch = this.pinch([...pointers.values()], pinch);
+        moved = 99;
+        return;
+      }
       const [x, y] = at(e);
       moved += Math.abs(x - last[0]) + Math.abs(y - last[1]);
       if (moved < 4) return;
-      this.canvas.camera.x += x - last[0]; this.canvas.camera.y += y - last[1];
+      this.canvas.camera.x += x - last[0];
+      this.canvas.camera.y += y - last[1];
       last = [x, y];
-      this.hideTip(); this.draw();
+      this.hideTip();
+      this.draw();
     });
-    const up = (e) => { pointers.delete(e.pointerId); if (pointers.size) last = [...pointers.values()][0]; };
-    el.addEventListener("pointerup", (e) => { const single = pointers.size === 1; up(e); if (single && moved < 4) this.click(...at(e)); });
+    const up = (e) => {
+      pointers.delete(e.pointerId);
+      if (pointers.size) last = [...pointers.values()][0];
+    };
+    el.addEventListener("pointerup", (e) => {
+      const single = pointers.size === 1;
+      up(e);
+      if (single && moved < 4) this.click(...at(e));
+    });
     el.addEventListener("pointercancel", up);
     el.addEventListener("pointerleave", () => this.hideTip());
-    el.addEventListener("dblclick", (e) => { const found = this.canvas.hit(...at(e)); if (found && this.current.tree.isGroup(found.item) && found.part !== "toggle") this.toggle(found.item); });
-    el.addEventListener("wheel", (e) => {
-      e.preventDefault();
-      const unit = e.deltaMode === 1 ? 16 : 1;
-      if (e.ctrlKey || e.metaKey) this.canvas.zoom(Math.exp(-e.deltaY * unit * 0.008), ...at(e));
-      else if (e.shiftKey) this.canvas.camera.x -= (e.deltaX + e.deltaY) * unit;
-      else if (Math.abs(e.deltaX) > 0 || !Number.isInteger(e.deltaY) || Math.abs(e.deltaY) < 50) { this.canvas.camera.x -= e.deltaX * unit; this.canvas.camera.y -= e.deltaY * unit; }
-      else this.canvas.zoom(Math.exp(-e.deltaY * unit * 0.0016), ...at(e));
-      this.hideTip(); this.draw();
-    }, { passive: false });
-    this.miniEl.addEventListener("pointerdown", (e) => { this.miniEl.setPointerCapture(e.pointerId); this.miniGo(e); });
-    this.miniEl.addEventListener("pointermove", (e) => { if (e.buttons) this.miniGo(e); });
+    el.addEventListener("dblclick", (e) => {
+      const found = this.canvas.hit(...at(e));
+      if (found && this.current.tree.isGroup(found.item) && found.part !== "toggle") this.toggle(found.item);
+    });
+    el.addEventListener(
+      "wheel",
+      (e) => {
+        e.preventDefault();
+        const unit = e.deltaMode === 1 ? 16 : 1;
+        if (e.ctrlKey || e.metaKey) this.canvas.zoom(Math.exp(-e.deltaY * unit * 0.008), ...at(e));
+        else if (e.shiftKey) this.canvas.camera.x -= (e.deltaX + e.deltaY) * unit;
+        else if (Math.abs(e.deltaX) > 0 || !Number.isInteger(e.deltaY) || Math.abs(e.deltaY) < 50) {
+          this.canvas.camera.x -= e.deltaX * unit;
+          this.canvas.camera.y -= e.deltaY * unit;
+        } else this.canvas.zoom(Math.exp(-e.deltaY * unit * 0.0016), ...at(e));
+        this.hideTip();
+        this.draw();
+      },
+      { passive: false },
+    );
+    this.miniEl.addEventListener("pointerdown", (e) => {
+      this.miniEl.setPointerCapture(e.pointerId);
+      this.miniGo(e);
+    });
+    this.miniEl.addEventListener("pointermove", (e) => {
+      if (e.buttons) this.miniGo(e);
+    });
   }
 
   pinch([[ax, ay], [bx, by]], before) {
@@ -286,7 +459,9 @@ export class GraphView {
   }
 
   miniGo(e) {
-    const r = this.miniEl.getBoundingClientRect(), { k, ox, oy } = this.canvas.miniMap, c = this.canvas.camera;
+    const r = this.miniEl.getBoundingClientRect(),
+      { k, ox, oy } = this.canvas.miniMap,
+      c = this.canvas.camera;
     c.x = this.canvas.w / 2 - ((e.clientX - r.left - ox) / k) * c.k;
     c.y = this.canvas.h / 2 - ((e.clientY - r.top - oy) / k) * c.k;
     this.draw();
@@ -303,24 +478,44 @@ export class GraphView {
     const found = this.canvas.hit(px, py);
     this.canvasEl.style.cursor = found ? "pointer" : "grab";
     if (!found) return this.hideTip();
-    const { tree, sizes } = this.current, { graph } = this.app;
+    const { tree, sizes } = this.current,
+      { graph } = this.app;
     const item = typeof found.part === "number" ? found.part : found.item;
     if (found.box.content && found.part === "box") return this.hideTip();
     if (tree.isGroup(item)) {
-      const text = sizes.groupText(item), g = item - tree.N;
-      fill(this.tip, h("b", graph.groupText("path", g) || text.title), h("div.muted", [text.type, text.meta].filter(Boolean).join(" · ")), text.note ? h("div", text.note) : null);
+      const text = sizes.groupText(item),
+        g = item - tree.N;
+      fill(
+        this.tip,
+        h("b", graph.groupText("path", g) || text.title),
+        h("div.muted", [text.type, text.meta].filter(Boolean).join(" · ")),
+        text.note ? h("div", text.note) : null,
+      );
     } else {
       const value = graph.value(item);
-      fill(this.tip, h("b", graph.text("input", item) || graph.name(item)), " ", h("span.muted", graph.label(item)), h("div.mono", value?.full ?? ""),
-        h("div.muted", [value?.bytes != null ? bytesText(value.bytes) : "", graph.place(item)].filter(Boolean).join(" · ")), graph.text("code", item) ? h("code", graph.text("code", item)) : null);
+      fill(
+        this.tip,
+        h("b", graph.text("input", item) || graph.name(item)),
+        " ",
+        h("span.muted", graph.label(item)),
+        h("div.mono", value?.full ?? ""),
+        h(
+          "div.muted",
+          [value?.bytes != null ? bytesText(value.bytes) : "", graph.place(item)].filter(Boolean).join(" · "),
+        ),
+        graph.text("code", item) ? h("code", graph.text("code", item)) : null,
+      );
     }
     this.tip.hidden = false;
-    const w = this.tip.offsetWidth, hh = this.tip.offsetHeight;
+    const w = this.tip.offsetWidth,
+      hh = this.tip.offsetHeight;
     this.tip.style.left = `${Math.max(8, Math.min(px + 16, this.canvas.w - w - 8))}px`;
     this.tip.style.top = `${py + 20 + hh > this.canvas.h ? Math.max(4, py - hh - 12) : py + 20}px`;
   }
 
-  hideTip() { this.tip.hidden = true; }
+  hideTip() {
+    this.tip.hidden = true;
+  }
 }
 
 export function groupMask(tree, mask) {

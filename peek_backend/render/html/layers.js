@@ -16,15 +16,29 @@ export const MAX_LOOSE = 3;
 
 /** Rows by longest path. Edges that close a cycle are marked in `back` and do not count. */
 export function ranks(n, edges) {
-  const out = Array.from({ length: n }, () => []), degree = new Int32Array(n), back = new Uint8Array(edges.length);
-  edges.forEach(([a, b], e) => { if (a < n && b < n) { out[a].push([b, e]); degree[b]++; } });
-  const rank = new Int32Array(n), done = new Uint8Array(n), order = [];
-  let ready = [], next = 0;
+  const out = Array.from({ length: n }, () => []),
+    degree = new Int32Array(n),
+    back = new Uint8Array(edges.length);
+  edges.forEach(([a, b], e) => {
+    if (a < n && b < n) {
+      out[a].push([b, e]);
+      degree[b]++;
+    }
+  });
+  const rank = new Int32Array(n),
+    done = new Uint8Array(n),
+    order = [];
+  let ready = [],
+    next = 0;
   for (let i = 0; i < n; i++) if (!degree[i]) ready.push(i);
   const take = (i) => {
-    done[i] = 1; order.push(i);
+    done[i] = 1;
+    order.push(i);
     for (const [b, e] of out[i]) {
-      if (done[b]) { back[e] = 1; continue; }
+      if (done[b]) {
+        back[e] = 1;
+        continue;
+      }
       rank[b] = Math.max(rank[b], rank[i] + 1);
       if (!--degree[b]) ready.push(b);
     }
@@ -40,7 +54,8 @@ export function ranks(n, edges) {
 
 /** An item that feeds more than it reads moves down to its nearest user, so that its edges are short. */
 function tighten(n, edges, { rank, back, order }) {
-  const users = Array.from({ length: n }, () => []), reads = new Int32Array(n);
+  const users = Array.from({ length: n }, () => []),
+    reads = new Int32Array(n);
   edges.forEach(([a, b], e) => {
     if (back[e] || b >= n) return;
     reads[b]++;
@@ -66,15 +81,24 @@ function buildRows(problem, rank) {
 
 /** Neighbours of every item, above and below, whatever their distance. */
 function adjacency(total, edges, back) {
-  const up = Array.from({ length: total }, () => []), down = Array.from({ length: total }, () => []);
-  edges.forEach(([a, b], e) => { if (!back[e]) { up[b].push(a); down[a].push(b); } });
+  const up = Array.from({ length: total }, () => []),
+    down = Array.from({ length: total }, () => []);
+  edges.forEach(([a, b], e) => {
+    if (!back[e]) {
+      up[b].push(a);
+      down[a].push(b);
+    }
+  });
   return { up, down };
 }
 
 /** Barycentre sweeps; keeps the order with the least sideways distance. Positions count items, not pixels. */
 function order(rows, { up, down }, total) {
   const at = new Float64Array(total);
-  const settle = (row) => row.forEach((i, k) => { at[i] = k - (row.length - 1) / 2; });
+  const settle = (row) =>
+    row.forEach((i, k) => {
+      at[i] = k - (row.length - 1) / 2;
+    });
   rows.forEach(settle);
   const cost = () => {
     let sum = 0;
@@ -84,18 +108,27 @@ function order(rows, { up, down }, total) {
   const sweep = (list, near) => {
     for (const row of list) {
       if (row.length < 2) continue;
-      const key = new Map(row.map((i) => [i, near[i].length ? near[i].reduce((s, j) => s + at[j], 0) / near[i].length : at[i]]));
+      const key = new Map(
+        row.map((i) => [i, near[i].length ? near[i].reduce((s, j) => s + at[j], 0) / near[i].length : at[i]]),
+      );
       row.sort((a, b) => key.get(a) - key.get(b) || at[a] - at[b]);
       settle(row);
     }
   };
-  let best = cost(), kept = rows.map((row) => row.slice());
+  let best = cost(),
+    kept = rows.map((row) => row.slice());
   const upwards = rows.slice().reverse();
   for (let t = 0; t < 4 && best > 0; t++) {
-    for (const [list, near] of [[rows, up], [upwards, down]]) {
+    for (const [list, near] of [
+      [rows, up],
+      [upwards, down],
+    ]) {
       sweep(list, near);
       const now = cost();
-      if (now < best) { best = now; kept = rows.map((row) => row.slice()); }
+      if (now < best) {
+        best = now;
+        kept = rows.map((row) => row.slice());
+      }
     }
   }
   return kept;
@@ -105,7 +138,8 @@ function order(rows, { up, down }, total) {
 function wrap(rows, most) {
   const out = [];
   rows.forEach((row, r) => {
-    const parts = r === 0 || r === rows.length - 1 ? 1 : Math.ceil(row.length / most), size = Math.ceil(row.length / parts) || 1;
+    const parts = r === 0 || r === rows.length - 1 ? 1 : Math.ceil(row.length / most),
+      size = Math.ceil(row.length / parts) || 1;
     if (!row.length) return void out.push(row);
     for (let k = 0; k < row.length; k += size) out.push(row.slice(k, k + size));
   });
@@ -117,13 +151,17 @@ function wrap(rows, most) {
  * isotonic regression by pooling adjacent violators.
  */
 export function place(row, want, weight, left, right, gap) {
-  const blocks = [], offset = [];
+  const blocks = [],
+    offset = [];
   let run = 0;
   row.forEach((i, k) => {
     if (k) run += right(row[k - 1]) + gap(row[k - 1], i) + left(i);
     offset.push(run);
     let block = { sum: (want(i) - run) * weight(i), weight: weight(i), count: 1 };
-    while (blocks.length && blocks[blocks.length - 1].sum / blocks[blocks.length - 1].weight >= block.sum / block.weight) {
+    while (
+      blocks.length &&
+      blocks[blocks.length - 1].sum / blocks[blocks.length - 1].weight >= block.sum / block.weight
+    ) {
       const top = blocks.pop();
       block = { sum: top.sum + block.sum, weight: top.weight + block.weight, count: top.count + block.count };
     }
@@ -135,17 +173,25 @@ export function place(row, want, weight, left, right, gap) {
 }
 
 function nominalCentres(problem, rows, rowOf, { up, down }) {
-  const { n, width } = problem, total = rowOf.length, x = new Float64Array(total);
-  const half = (i) => (i < n ? width[i] / 2 : 4), gap = (a) => (a < n ? GAP_X : 6);
+  const { n, width } = problem,
+    total = rowOf.length,
+    x = new Float64Array(total);
+  const half = (i) => (i < n ? width[i] / 2 : 4),
+    gap = (a) => (a < n ? GAP_X : 6);
   const mean = (i, near) => {
-    let sum = 0, weight = 0;
+    let sum = 0,
+      weight = 0;
     for (const j of near[i]) {
       const w = Math.abs(rowOf[i] - rowOf[j]) === 1 ? 6 : 1;
-      sum += x[j] * w; weight += w;
+      sum += x[j] * w;
+      weight += w;
     }
     return weight ? sum / weight : x[i];
   };
-  const settle = (row, want) => place(row, want, () => 1, half, half, gap).forEach((v, k) => { x[row[k]] = v; });
+  const settle = (row, want) =>
+    place(row, want, () => 1, half, half, gap).forEach((v, k) => {
+      x[row[k]] = v;
+    });
   rows.forEach((row) => settle(row, () => 0));
   for (let t = 0; t < 5; t++) {
     for (let r = 1; r < rows.length; r++) settle(rows[r], (i) => mean(i, up));
@@ -153,8 +199,12 @@ function nominalCentres(problem, rows, rowOf, { up, down }) {
   }
   for (let r = 1; r < rows.length; r++) settle(rows[r], (i) => mean(i, up));
   settle(rows[0], (i) => mean(i, down));
-  let lo = Infinity, hi = -Infinity;
-  for (let i = 0; i < n; i++) { lo = Math.min(lo, x[i] - half(i)); hi = Math.max(hi, x[i] + half(i)); }
+  let lo = Infinity,
+    hi = -Infinity;
+  for (let i = 0; i < n; i++) {
+    lo = Math.min(lo, x[i] - half(i));
+    hi = Math.max(hi, x[i] + half(i));
+  }
   if (n) for (let i = 0; i < total; i++) x[i] -= (lo + hi) / 2;
   return x;
 }
@@ -171,31 +221,49 @@ export function skeleton(problem) {
 
 /** Parts that nothing connects stand side by side until that is too wide by their closed widths; ports keep a part at the top. */
 function assignShelves(parts, n) {
-  let shelf = 0, used = 0, limit = 0;
+  let shelf = 0,
+    used = 0,
+    limit = 0;
   parts.forEach((p, k) => {
-    const width = extentOf(p), ported = p.items[p.items.length - 1] >= n;
+    const width = extentOf(p),
+      ported = p.items[p.items.length - 1] >= n;
     if (k === 0) limit = Math.max(2400, 1.3 * width);
-    else if (!ported && used + width > limit) { shelf++; used = 0; }
-    p.shelf = shelf; p.ported = ported;
+    else if (!ported && used + width > limit) {
+      shelf++;
+      used = 0;
+    }
+    p.shelf = shelf;
+    p.ported = ported;
     used += width + 2 * GAP_X;
   });
 }
 
 function extentOf({ cx, problem: { n, width } }) {
-  let lo = 0, hi = 0;
-  for (let i = 0; i < n; i++) { lo = Math.min(lo, cx[i] - width[i] / 2); hi = Math.max(hi, cx[i] + width[i] / 2); }
+  let lo = 0,
+    hi = 0;
+  for (let i = 0; i < n; i++) {
+    lo = Math.min(lo, cx[i] - width[i] / 2);
+    hi = Math.max(hi, cx[i] + width[i] / 2);
+  }
   return hi - lo;
 }
 
 /** Items and ports by connection, the largest first; single ones together last. */
 function components({ n, nin, nout, edges }) {
-  const total = n + nin + nout, root = Int32Array.from({ length: total }, (_, i) => i);
-  const find = (i) => { while (root[i] !== i) i = root[i] = root[root[i]]; return i; };
+  const total = n + nin + nout,
+    root = Int32Array.from({ length: total }, (_, i) => i);
+  const find = (i) => {
+    while (root[i] !== i) i = root[i] = root[root[i]];
+    return i;
+  };
   for (const [a, b] of edges) root[find(a)] = find(b);
-  const groups = new Map(), alone = [];
+  const groups = new Map(),
+    alone = [];
   for (let i = 0; i < total; i++) (groups.get(find(i)) ?? groups.set(find(i), []).get(find(i))).push(i);
   const parts = [];
-  for (const items of groups.values()) if (items.length > 1) parts.push(items); else alone.push(items[0]);
+  for (const items of groups.values())
+    if (items.length > 1) parts.push(items);
+    else alone.push(items[0]);
   const ported = (items) => (items[items.length - 1] >= n ? 0 : 1); // those with ports first: these stay at the top
   parts.sort((a, b) => ported(a) - ported(b) || b.length - a.length || a[0] - b[0]);
   if (alone.length) parts.push(alone);
@@ -204,20 +272,29 @@ function components({ n, nin, nout, edges }) {
 
 /** The problem of some items alone; their order, and so items before in-ports before out-ports, is kept. */
 function part({ n, nin, width, edges }, items) {
-  const at = new Map(items.map((i, k) => [i, k])), own = items.filter((i) => i < n);
+  const at = new Map(items.map((i, k) => [i, k])),
+    own = items.filter((i) => i < n);
   return {
-    n: own.length, nin: items.filter((i) => i >= n && i < n + nin).length, nout: items.filter((i) => i >= n + nin).length,
-    width: own.map((i) => width[i]), edges: edges.filter(([a]) => at.has(a)).map(([a, b]) => [at.get(a), at.get(b)]),
+    n: own.length,
+    nin: items.filter((i) => i >= n && i < n + nin).length,
+    nout: items.filter((i) => i >= n + nin).length,
+    width: own.map((i) => width[i]),
+    edges: edges.filter(([a]) => at.has(a)).map(([a, b]) => [at.get(a), at.get(b)]),
   };
 }
 
 function connected(problem) {
-  const total = problem.n + problem.nin + problem.nout, ranked = ranks(problem.n, problem.edges);
+  const total = problem.n + problem.nin + problem.nout,
+    ranked = ranks(problem.n, problem.edges);
   tighten(problem.n, problem.edges, ranked);
   const near = adjacency(total, problem.edges, ranked.back);
   const rows = wrap(order(buildRows(problem, ranked.rank), near, total), problem.edges.length ? MAX_ROW : MAX_LOOSE);
   const rowOf = new Int32Array(total);
-  rows.forEach((row, r) => row.forEach((i) => { rowOf[i] = r; }));
+  rows.forEach((row, r) =>
+    row.forEach((i) => {
+      rowOf[i] = r;
+    }),
+  );
   const cx = nominalCentres(problem, rows, rowOf, near);
   return { problem, rows, rowOf, cx, up: near.up, gaps: rowGaps(problem, rows, rowOf, cx) };
 }
@@ -238,8 +315,19 @@ function rowGaps(problem, rows, rowOf, cx) {
  * neighbours aside and stays where it is, so that opening a box never moves the box itself or anything above it.
  */
 function settleRows(skel, size) {
-  const { problem: { n, width }, rows, cx, up, gaps } = skel, x = Float64Array.from(cx), y = new Float64Array(cx.length);
-  const top = [], bottom = [], half = (i) => (i < n ? width[i] / 2 : 4), gap = (a) => (a < n ? GAP_X : 6);
+  const {
+      problem: { n, width },
+      rows,
+      cx,
+      up,
+      gaps,
+    } = skel,
+    x = Float64Array.from(cx),
+    y = new Float64Array(cx.length);
+  const top = [],
+    bottom = [],
+    half = (i) => (i < n ? width[i] / 2 : 4),
+    gap = (a) => (a < n ? GAP_X : 6);
   const follow = (i) => {
     let sum = 0;
     for (const j of up[i]) sum += x[j] - cx[j];
@@ -247,11 +335,25 @@ function settleRows(skel, size) {
   };
   let at = 0;
   rows.forEach((row, r) => {
-    if (r) place(row, (i) => cx[i] + follow(i), () => 1, half, half, gap).forEach((v, k) => { x[row[k]] = v; });
+    if (r)
+      place(
+        row,
+        (i) => cx[i] + follow(i),
+        () => 1,
+        half,
+        half,
+        gap,
+      ).forEach((v, k) => {
+        x[row[k]] = v;
+      });
     pushAside(row, x, n, size, half, gap);
     let h = 0;
-    for (const i of row) { y[i] = at; if (i < n) h = Math.max(h, size.height[i]); }
-    top.push(at); bottom.push(at + h);
+    for (const i of row) {
+      y[i] = at;
+      if (i < n) h = Math.max(h, size.height[i]);
+    }
+    top.push(at);
+    bottom.push(at + h);
     at += h + (r < rows.length - 1 ? gaps[r] : 0);
   });
   return { x, y, top, bottom, height: at };
@@ -262,14 +364,20 @@ function settleRows(skel, size) {
  * free space between two neighbours each may use half, so that one's growth never depends on the other's.
  */
 function pushAside(row, x, n, size, half, gap) {
-  const right = [], left = []; // by pair: how far the left one's growth pushes right, the right one's pushes left
+  const right = [],
+    left = []; // by pair: how far the left one's growth pushes right, the right one's pushes left
   for (let k = 0; k + 1 < row.length; k++) {
-    const a = row[k], b = row[k + 1], free = x[b] - x[a] - half(a) - half(b) - gap(a);
+    const a = row[k],
+      b = row[k + 1],
+      free = x[b] - x[a] - half(a) - half(b) - gap(a);
     right.push(a < n ? Math.max(0, size.right[a] - half(a) - free / 2) : 0);
     left.push(b < n ? Math.max(0, size.left[b] - half(b) - free / 2) : 0);
   }
   let shift = -left.reduce((s, v) => s + v, 0);
-  row.forEach((i, k) => { x[i] += shift; shift += (right[k] ?? 0) + (left[k] ?? 0); });
+  row.forEach((i, k) => {
+    x[i] += shift;
+    shift += (right[k] ?? 0) + (left[k] ?? 0);
+  });
 }
 
 /** Straight vertical lanes for the edges that pass rows: beside boxes, never under them. */
@@ -281,22 +389,31 @@ class Lanes {
 
   /** No box of rows lo..hi within LANE of x, and no other source's lane beside it. */
   free(x, lo, hi, source) {
-    const { rows } = this.skel, { left, right } = this.size, at = this.placed.x;
+    const { rows } = this.skel,
+      { left, right } = this.size,
+      at = this.placed.x;
     for (let r = lo; r <= hi; r++) {
-      for (const i of rows[r]) if (i < this.n && x > at[i] - left[i] - LANE && x < at[i] + right[i] + LANE) return false;
+      for (const i of rows[r])
+        if (i < this.n && x > at[i] - left[i] - LANE && x < at[i] + right[i] + LANE) return false;
     }
     return this.taken.every((t) => t.source === source || t.hi < lo || t.lo > hi || Math.abs(t.x - x) >= LANE - 1);
   }
 
   /** Gaps between boxes of rows lo..hi and the two outer sides; few where the span is long. */
   candidates(lo, hi, sx, tx) {
-    const { rows } = this.skel, { left, right } = this.size, at = this.placed.x, found = [tx, sx];
-    let min = Infinity, max = -Infinity;
+    const { rows } = this.skel,
+      { left, right } = this.size,
+      at = this.placed.x,
+      found = [tx, sx];
+    let min = Infinity,
+      max = -Infinity;
     for (let r = lo; r <= hi; r++) {
       for (const i of rows[r]) {
         if (i >= this.n) continue;
-        const a = at[i] - left[i] - LANE, b = at[i] + right[i] + LANE;
-        min = Math.min(min, a); max = Math.max(max, b);
+        const a = at[i] - left[i] - LANE,
+          b = at[i] + right[i] + LANE;
+        min = Math.min(min, a);
+        max = Math.max(max, b);
         if (hi - lo < 6 && found.length < 60) found.push(a, b);
       }
     }
@@ -308,7 +425,10 @@ class Lanes {
     const cost = (x) => Math.abs(x - sx) + Math.abs(x - tx);
     let best = null;
     for (const x of found) if ((best === null || cost(x) < cost(best) - 1e-6) && this.free(x, lo, hi, source)) best = x;
-    for (const [start, step] of [[min, -LANE], [max, LANE]]) {
+    for (const [start, step] of [
+      [min, -LANE],
+      [max, LANE],
+    ]) {
       let x = start;
       while (!this.free(x, lo, hi, source)) x += step;
       if (best === null || cost(x) < cost(best) - 1e-6) best = x;
@@ -326,7 +446,9 @@ function slots(arrivals, halfWidth) {
   const straight = arrivals.findIndex((a) => Math.abs(a.from) < 2);
   if (straight >= 0) mid = straight;
   const step = Math.min(14, Math.max(1, halfWidth - 8) / Math.max(1, mid, k - 1 - mid));
-  arrivals.forEach((a, j) => { a.offset = (j - mid) * step; });
+  arrivals.forEach((a, j) => {
+    a.offset = (j - mid) * step;
+  });
 }
 
 /**
@@ -337,22 +459,55 @@ function slots(arrivals, halfWidth) {
  * [sx, sy, turn, tx, ty] between neighbouring rows, [sx, sy, turn, lane, laneTop, laneBottom, tx, ty] past rows.
  */
 export function realise(skel, size, links) {
-  const { problem: { n, nin, nout } } = skel, total = n + nin + nout;
-  const out = { x: new Float64Array(total), y: new Float64Array(total), routes: new Array(links.length), left: 0, right: 0, height: 0, part: new Int32Array(total) };
+  const {
+      problem: { n, nin, nout },
+    } = skel,
+    total = n + nin + nout;
+  const out = {
+    x: new Float64Array(total),
+    y: new Float64Array(total),
+    routes: new Array(links.length),
+    left: 0,
+    right: 0,
+    height: 0,
+    part: new Int32Array(total),
+  };
   const shelf = new Shelf();
   skel.parts.forEach((p, number) => {
     for (const i of p.items) out.part[i] = number;
-    const at = new Map(p.items.map((i, k) => [i, k])), own = p.items.filter((i) => i < n), mine = links.map((l, e) => e).filter((e) => at.has(links[e].a));
-    const pick = (list) => own.map((i) => list[i]), sizes = { left: pick(size.left), right: pick(size.right), height: pick(size.height), open: pick(size.open) };
-    const made = layPart(p, sizes, mine.map((e) => ({ ...links[e], a: at.get(links[e].a), b: at.get(links[e].b) })));
-    const [dx, dy] = shelf.add(made, sizes, p.items.slice(own.length).map((_, k) => made.x[own.length + k]), p.shelf);
-    p.items.forEach((i, k) => { out.x[i] = made.x[k] + dx; out.y[i] = made.y[k] + dy; });
-    mine.forEach((e, k) => { out.routes[e] = moved(made.routes[k], dx, dy); });
-    out.left = Math.max(out.left, -(made.left + dx)); out.right = Math.max(out.right, made.right + dx); out.height = Math.max(out.height, made.height + dy);
+    const at = new Map(p.items.map((i, k) => [i, k])),
+      own = p.items.filter((i) => i < n),
+      mine = links.map((l, e) => e).filter((e) => at.has(links[e].a));
+    const pick = (list) => own.map((i) => list[i]),
+      sizes = { left: pick(size.left), right: pick(size.right), height: pick(size.height), open: pick(size.open) };
+    const made = layPart(
+      p,
+      sizes,
+      mine.map((e) => ({ ...links[e], a: at.get(links[e].a), b: at.get(links[e].b) })),
+    );
+    const [dx, dy] = shelf.add(
+      made,
+      sizes,
+      p.items.slice(own.length).map((_, k) => made.x[own.length + k]),
+      p.shelf,
+    );
+    p.items.forEach((i, k) => {
+      out.x[i] = made.x[k] + dx;
+      out.y[i] = made.y[k] + dy;
+    });
+    mine.forEach((e, k) => {
+      out.routes[e] = moved(made.routes[k], dx, dy);
+    });
+    out.left = Math.max(out.left, -(made.left + dx));
+    out.right = Math.max(out.right, made.right + dx);
+    out.height = Math.max(out.height, made.height + dy);
   });
   out.left = -out.left;
-  for (let p = n + nin; p < total; p++) { // every value that leaves does so at the bottom
-    links.forEach((l, e) => { if (l.b === p) out.routes[e] = longer(out.routes[e], out.height); });
+  for (let p = n + nin; p < total; p++) {
+    // every value that leaves does so at the bottom
+    links.forEach((l, e) => {
+      if (l.b === p) out.routes[e] = longer(out.routes[e], out.height);
+    });
     out.y[p] = out.height;
   }
   return out;
@@ -360,12 +515,15 @@ export function realise(skel, size, links) {
 
 /** Puts the parts of a shelf side by side, as far left as the boxes beside them allow, and the shelves below one another. */
 class Shelf {
-  constructor() { Object.assign(this, { boxes: [], top: 0, number: 0, left: 0 }); }
+  constructor() {
+    Object.assign(this, { boxes: [], top: 0, number: 0, left: 0 });
+  }
 
   add(made, size, ports, number) {
     if (number > this.number) this.top = Math.max(...this.boxes.map((b) => b.end)) + 2 * ROW_GAP;
     this.number = number;
-    const first = this.boxes.length === 0, dx = first ? 0 : this.beside(made, ports.length ? Infinity : made.height);
+    const first = this.boxes.length === 0,
+      dx = first ? 0 : this.beside(made, ports.length ? Infinity : made.height);
     if (first) this.left = made.left;
     this.keep(made, size, ports, dx, this.top);
     return [dx, this.top];
@@ -373,7 +531,8 @@ class Shelf {
 
   /** Remembers boxes, lanes, and the lines below ports, which go on to the bottom whatever its height. */
   keep(made, size, ports, dx, dy) {
-    const add = (top, bottom, right, end = bottom) => this.boxes.push({ top: top + dy, bottom: bottom + dy, end: end + dy, right: right + dx });
+    const add = (top, bottom, right, end = bottom) =>
+      this.boxes.push({ top: top + dy, bottom: bottom + dy, end: end + dy, right: right + dx });
     for (let i = 0; i < size.left.length; i++) add(made.y[i], made.y[i] + size.height[i], made.x[i] + size.right[i]);
     for (const r of made.routes) if (r.length === 8) add(Math.min(r[4], r[5]), Math.max(r[4], r[5]), r[3] + LANE);
     for (const x of ports) add(0, Infinity, x + LANE, made.height);
@@ -381,12 +540,16 @@ class Shelf {
 
   beside(made, height) {
     let x = -Infinity;
-    for (const b of this.boxes) if (b.top < this.top + height + ROW_GAP && b.bottom > this.top - ROW_GAP) x = Math.max(x, b.right);
+    for (const b of this.boxes)
+      if (b.top < this.top + height + ROW_GAP && b.bottom > this.top - ROW_GAP) x = Math.max(x, b.right);
     return (x === -Infinity ? this.left : x + 2 * GAP_X) - made.left;
   }
 }
 
-const moved = (r, dx, dy) => (r.length === 5 ? [r[0] + dx, r[1] + dy, r[2] + dy, r[3] + dx, r[4] + dy] : [r[0] + dx, r[1] + dy, r[2] + dy, r[3] + dx, r[4] + dy, r[5] + dy, r[6] + dx, r[7] + dy]);
+const moved = (r, dx, dy) =>
+  r.length === 5
+    ? [r[0] + dx, r[1] + dy, r[2] + dy, r[3] + dx, r[4] + dy]
+    : [r[0] + dx, r[1] + dy, r[2] + dy, r[3] + dx, r[4] + dy, r[5] + dy, r[6] + dx, r[7] + dy];
 
 /** A route that ends at `y`: what it lacks becomes a straight lane at its end. */
 function longer(r, y) {
@@ -397,19 +560,33 @@ function longer(r, y) {
 }
 
 function layPart(skel, size, links) {
-  const { rowOf, problem: { n } } = skel, placed = settleRows(skel, size), { x, y, top, bottom } = placed;
-  const lanes = new Lanes(skel, size, placed), lane = new Array(links.length).fill(null);
-  const start = (l) => x[l.a] + (l.ao ?? 0), goal = (l) => x[l.b] + (l.bo ?? 0);
+  const {
+      rowOf,
+      problem: { n },
+    } = skel,
+    placed = settleRows(skel, size),
+    { x, y, top, bottom } = placed;
+  const lanes = new Lanes(skel, size, placed),
+    lane = new Array(links.length).fill(null);
+  const start = (l) => x[l.a] + (l.ao ?? 0),
+    goal = (l) => x[l.b] + (l.bo ?? 0);
   const span = (l) => Math.abs(rowOf[l.b] - rowOf[l.a]);
   const long = links.map((l, e) => e).filter((e) => span(links[e]) > 1 || rowOf[links[e].b] <= rowOf[links[e].a]);
   long.sort((a, b) => span(links[a]) - span(links[b]) || a - b);
   for (const e of long) {
-    const l = links[e], a = rowOf[l.a], b = rowOf[l.b];
+    const l = links[e],
+      a = rowOf[l.a],
+      b = rowOf[l.b];
     lane[e] = b > a ? lanes.find(a + 1, b - 1, start(l), goal(l), l.source) : lanes.find(b, a, 1e7, 1e7, -1 - e);
   }
   const entry = entries(links, lane, size, placed, n);
   const routes = links.map((l, e) => {
-    const r = rowOf[l.a], q = rowOf[l.b], sx = start(l), sy = y[l.a] + (l.a < n ? size.height[l.a] : 0), tx = entry[e], ty = y[l.b];
+    const r = rowOf[l.a],
+      q = rowOf[l.b],
+      sx = start(l),
+      sy = y[l.a] + (l.a < n ? size.height[l.a] : 0),
+      tx = entry[e],
+      ty = y[l.b];
     if (lane[e] === null) return [sx, sy, bottom[r], tx, ty];
     const down = q > r;
     return [sx, sy, bottom[r], lane[e], down ? top[r + 1] : bottom[r] + 10, down ? bottom[q - 1] : ty - 10, tx, ty];
@@ -419,7 +596,8 @@ function layPart(skel, size, links) {
 
 /** Where each link enters: its port on an open box, its slot on a closed one. */
 function entries(links, lane, size, { x }, n) {
-  const arrivals = new Map(), entry = new Float64Array(links.length);
+  const arrivals = new Map(),
+    entry = new Float64Array(links.length);
   links.forEach((l, e) => {
     entry[e] = x[l.b] + (l.bo ?? 0);
     if (l.bo !== null || l.b >= n) return;
@@ -434,9 +612,20 @@ function entries(links, lane, size, { x }, n) {
 }
 
 function extent(n, size, { x }, lane) {
-  let left = 0, right = 0;
-  for (let i = 0; i < n; i++) { left = Math.min(left, x[i] - size.left[i]); right = Math.max(right, x[i] + size.right[i]); }
-  for (let i = n; i < x.length; i++) { left = Math.min(left, x[i]); right = Math.max(right, x[i]); }
-  for (const v of lane) if (v !== null) { left = Math.min(left, v - 4); right = Math.max(right, v + 4); }
+  let left = 0,
+    right = 0;
+  for (let i = 0; i < n; i++) {
+    left = Math.min(left, x[i] - size.left[i]);
+    right = Math.max(right, x[i] + size.right[i]);
+  }
+  for (let i = n; i < x.length; i++) {
+    left = Math.min(left, x[i]);
+    right = Math.max(right, x[i]);
+  }
+  for (const v of lane)
+    if (v !== null) {
+      left = Math.min(left, v - 4);
+      right = Math.max(right, v + 4);
+    }
   return { left, right };
 }

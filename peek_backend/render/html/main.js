@@ -15,10 +15,31 @@ import { SymbolsView } from "./symbols.js";
 import { TableView } from "./table.js";
 import { TimelineView } from "./timeline.js";
 
-const VIEWS = [["overview", "Overview"], ["graph", "Graph"], ["table", "Table"], ["source", "Source"], ["stages", "Stages"], ["timeline", "Breaks"], ["symbols", "Symbols"], ["diff", "Diff"]];
+const VIEWS = [
+  ["overview", "Overview"],
+  ["graph", "Graph"],
+  ["table", "Table"],
+  ["source", "Source"],
+  ["stages", "Stages"],
+  ["timeline", "Breaks"],
+  ["symbols", "Symbols"],
+  ["diff", "Diff"],
+];
 const KEYS = [
-  ["1 … 8", "views"], ["/", "search; Enter and Shift+Enter walk the hits"], ["↑ ↓", "along edges, up and down"], ["← →", "within a row"], ["Enter", "open or close a container"], ["i", "step into a container"],
-  ["e, c", "expand, collapse one level"], ["u, d", "ancestors, descendants"], ["f, 0", "show the selection, show all"], ["+ −", "zoom"], ["[ ]", "previous, next graph"], ["t", "light or dark"], ["Esc", "close, clear"], ["?", "this list"],
+  ["1 … 8", "views"],
+  ["/", "search; Enter and Shift+Enter walk the hits"],
+  ["↑ ↓", "along edges, up and down"],
+  ["← →", "within a row"],
+  ["Enter", "open or close a container"],
+  ["i", "step into a container"],
+  ["e, c", "expand, collapse one level"],
+  ["u, d", "ancestors, descendants"],
+  ["f, 0", "show the selection, show all"],
+  ["+ −", "zoom"],
+  ["[ ]", "previous, next graph"],
+  ["t", "light or dark"],
+  ["Esc", "close, clear"],
+  ["?", "this list"],
 ];
 
 class App {
@@ -26,24 +47,59 @@ class App {
     this.capture = new Capture(payload);
     this.kindNames = payload.kinds.map((k) => k.name);
     this.kindTitles = payload.kinds.map((k) => k.title);
-    this.state = { view: "overview", graph: 0, selected: null, query: "", open: "", overlay: "", reach: "", other: null, sort: "", theme: "" };
+    this.state = {
+      view: "overview",
+      graph: 0,
+      selected: null,
+      query: "",
+      open: "",
+      overlay: "",
+      reach: "",
+      other: null,
+      sort: "",
+      theme: "",
+    };
     this.indexes = new Map();
     this.hits = null;
     this.build();
     this.load(readHash(location.hash));
-    addEventListener("hashchange", () => { if (location.hash !== this.hash) this.load(readHash(location.hash)); });
+    addEventListener("hashchange", () => {
+      if (location.hash !== this.hash) this.load(readHash(location.hash));
+    });
     addEventListener("keydown", (e) => this.key(e));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.graphView.recolour());
   }
 
-  get graph() { return this.capture.graphs[this.state.graph]; }
-  narrow() { return innerWidth < 760; }
-  kindName(i, graph = this.graph) { return this.kindNames[graph.cols.kind[i]]; }
-  className(module) { const { groups } = this.graph; for (let g = 0; g < groups.path.length; g++) if (this.graph.groupText("path", g) === module) return this.graph.groupText("class", g); return ""; }
-  get diffMarks() { const { diff } = this.capture; return diff ? (scene) => diffMarks(diff, scene) : null; }
+  get graph() {
+    return this.capture.graphs[this.state.graph];
+  }
+  narrow() {
+    return innerWidth < 760;
+  }
+  kindName(i, graph = this.graph) {
+    return this.kindNames[graph.cols.kind[i]];
+  }
+  className(module) {
+    const { groups } = this.graph;
+    for (let g = 0; g < groups.path.length; g++)
+      if (this.graph.groupText("path", g) === module) return this.graph.groupText("class", g);
+    return "";
+  }
+  get diffMarks() {
+    const { diff } = this.capture;
+    return diff ? (scene) => diffMarks(diff, scene) : null;
+  }
 
   build() {
-    this.views = { overview: new OverviewView(this), graph: (this.graphView = new GraphView(this)), table: new TableView(this), source: new SourceView(this), stages: new StagesView(this), timeline: new TimelineView(this), symbols: new SymbolsView(this) };
+    this.views = {
+      overview: new OverviewView(this),
+      graph: (this.graphView = new GraphView(this)),
+      table: new TableView(this),
+      source: new SourceView(this),
+      stages: new StagesView(this),
+      timeline: new TimelineView(this),
+      symbols: new SymbolsView(this),
+    };
     if (this.capture.diff) this.views.diff = new DiffView(this);
     this.panel = new Panel(this);
     this.main = h("main");
@@ -53,40 +109,129 @@ class App {
   }
 
   header() {
-    this.tabs = h("nav.tabs", { role: "tablist", "aria-label": "Views" }, VIEWS.filter(([v]) => this.views[v]).map(([v, title], k) => h("button", { role: "tab", "data-view": v, title: `${title} (${k + 1})`, onclick: () => this.go(v) }, title)));
-    this.pick = h("select.pick", { "aria-label": "Graph", onchange: (e) => this.openGraph(this.capture.graphs[Number(e.target.value)], this.state.view === "overview" ? "graph" : this.state.view) },
-      this.capture.graphs.map((g) => h("option", { value: g.at }, `${g.parent !== null ? "  ↳ " : ""}${g.side ? g.side + ": " : ""}${g.title.slice(0, 80)}`)));
-    this.input = h("input", { type: "search", placeholder: "Search  op: dtype: module: shape: file:", "aria-label": "Search nodes. Fields: op, dtype, module, shape, file, name, device, bytes", spellcheck: false, autocomplete: "off", oninput: () => this.search(this.input.value, true), onkeydown: (e) => this.searchKey(e) });
+    this.tabs = h(
+      "nav.tabs",
+      { role: "tablist", "aria-label": "Views" },
+      VIEWS.filter(([v]) => this.views[v]).map(([v, title], k) =>
+        h("button", { role: "tab", "data-view": v, title: `${title} (${k + 1})`, onclick: () => this.go(v) }, title),
+      ),
+    );
+    this.pick = h(
+      "select.pick",
+      {
+        "aria-label": "Graph",
+        onchange: (e) =>
+          this.openGraph(
+            this.capture.graphs[Number(e.target.value)],
+            this.state.view === "overview" ? "graph" : this.state.view,
+          ),
+      },
+      this.capture.graphs.map((g) =>
+        h(
+          "option",
+          { value: g.at },
+          `${g.parent !== null ? "  ↳ " : ""}${g.side ? g.side + ": " : ""}${g.title.slice(0, 80)}`,
+        ),
+      ),
+    );
+    this.input = h("input", {
+      type: "search",
+      placeholder: "Search  op: dtype: module: shape: file:",
+      "aria-label": "Search nodes. Fields: op, dtype, module, shape, file, name, device, bytes",
+      spellcheck: false,
+      autocomplete: "off",
+      oninput: () => this.search(this.input.value, true),
+      onkeydown: (e) => this.searchKey(e),
+    });
     this.found = h("span.found", { role: "status" });
-    const step = (name, label, by) => h("button.tool.small", { "aria-label": label, title: label, onclick: () => this.step(by) }, icon(ICONS[name]));
-    return h("header.top", h("div.brand", h("b", "peek"), h("span.title", this.capture.title)), this.tabs, this.pick,
-      h("div.search", icon(ICONS.search), this.input, this.found, step("up", "Previous hit (Shift+Enter)", -1), step("down", "Next hit (Enter)", 1)), exportMenu(this),
-      h("button.tool", { title: "Light or dark (t)", "aria-label": "Switch between light and dark", onclick: () => this.switchTheme() }, icon(ICONS.theme)),
-      h("button.tool.keys", { title: "Keys (?)", "aria-label": "Keyboard help", onclick: () => this.dialog.showModal() }, icon(ICONS.help)));
+    const step = (name, label, by) =>
+      h("button.tool.small", { "aria-label": label, title: label, onclick: () => this.step(by) }, icon(ICONS[name]));
+    return h(
+      "header.top",
+      h("div.brand", h("b", "peek"), h("span.title", this.capture.title)),
+      this.tabs,
+      this.pick,
+      h(
+        "div.search",
+        icon(ICONS.search),
+        this.input,
+        this.found,
+        step("up", "Previous hit (Shift+Enter)", -1),
+        step("down", "Next hit (Enter)", 1),
+      ),
+      exportMenu(this),
+      h(
+        "button.tool",
+        {
+          title: "Light or dark (t)",
+          "aria-label": "Switch between light and dark",
+          onclick: () => this.switchTheme(),
+        },
+        icon(ICONS.theme),
+      ),
+      h(
+        "button.tool.keys",
+        { title: "Keys (?)", "aria-label": "Keyboard help", onclick: () => this.dialog.showModal() },
+        icon(ICONS.help),
+      ),
+    );
   }
 
   help() {
-    return (this.dialog = h("dialog", { "aria-label": "Keys" }, h("h2", "Keys"), h("dl", KEYS.map(([k, what]) => [h("dt", h("kbd", k)), h("dd", what)])),
-      h("h2", "Search"), h("p", "Words match names, ops, modules, code and values. ", h("code", "op:linear dtype:f32 module:layers.*.mlp shape:[1,*,512] file:model.py:12 bytes:>1M -op:view")), h("form", { method: "dialog" }, h("button.plain", "Close"))));
+    return (this.dialog = h(
+      "dialog",
+      { "aria-label": "Keys" },
+      h("h2", "Keys"),
+      h(
+        "dl",
+        KEYS.map(([k, what]) => [h("dt", h("kbd", k)), h("dd", what)]),
+      ),
+      h("h2", "Search"),
+      h(
+        "p",
+        "Words match names, ops, modules, code and values. ",
+        h("code", "op:linear dtype:f32 module:layers.*.mlp shape:[1,*,512] file:model.py:12 bytes:>1M -op:view"),
+      ),
+      h("form", { method: "dialog" }, h("button.plain", "Close")),
+    ));
   }
 
   // ---- state
 
   load(state) {
-    const { graphs } = this.capture, graph = state.graph < graphs.length ? state.graph : this.firstGraph();
+    const { graphs } = this.capture,
+      graph = state.graph < graphs.length ? state.graph : this.firstGraph();
     const view = this.views[state.view] ? state.view : this.capture.diff ? "diff" : "overview";
-    Object.assign(this.state, { open: "", overlay: "", reach: "", other: null, query: "", camera: "" }, state, { view, graph, selected: this.readItem(state.selected, graphs[graph]) });
-    if (state.sort) { const [, key, down] = state.sort.match(/^(\w+?)(-?)$/) ?? []; if (key) this.views.table.sort = { key, down: !!down }; }
+    Object.assign(this.state, { open: "", overlay: "", reach: "", other: null, query: "", camera: "" }, state, {
+      view,
+      graph,
+      selected: this.readItem(state.selected, graphs[graph]),
+    });
+    if (state.sort) {
+      const [, key, down] = state.sort.match(/^(\w+?)(-?)$/) ?? [];
+      if (key) this.views.table.sort = { key, down: !!down };
+    }
     if (this.state.theme) document.documentElement.dataset.theme = this.state.theme === "dark" ? "dark" : "light";
     this.input.value = this.state.query;
-    if (this.graphView.canvas) { this.graphView.fitted = false; if (graph !== undefined) this.graphView.scene().camera = null; }
+    if (this.graphView.canvas) {
+      this.graphView.fitted = false;
+      if (graph !== undefined) this.graphView.scene().camera = null;
+    }
     this.runSearch();
     this.update();
   }
 
   firstGraph() {
     const roots = this.capture.graphs.filter((g) => g.parent === null && !g.side);
-    return roots.reduce((best, g) => (best === null || g.n > this.capture.graphs[best].n && g.stage === this.capture.graphs[best].stage ? g.at : best), null) ?? 0;
+    return (
+      roots.reduce(
+        (best, g) =>
+          best === null || (g.n > this.capture.graphs[best].n && g.stage === this.capture.graphs[best].stage)
+            ? g.at
+            : best,
+        null,
+      ) ?? 0
+    );
   }
 
   readItem(text, graph) {
@@ -98,9 +243,18 @@ class App {
 
   set(change) {
     Object.assign(this.state, change);
-    const { selected, graph } = this.state, n = this.graph?.n ?? 0;
-    this.hash = writeHash({ ...this.state, graph: graph === 0 ? null : graph, selected: selected === null ? null : selected < n ? String(selected) : `g${selected - n}` });
-    try { history.replaceState(null, "", this.hash); } catch { /* inside a sandboxed frame there is no address to keep */ }
+    const { selected, graph } = this.state,
+      n = this.graph?.n ?? 0;
+    this.hash = writeHash({
+      ...this.state,
+      graph: graph === 0 ? null : graph,
+      selected: selected === null ? null : selected < n ? String(selected) : `g${selected - n}`,
+    });
+    try {
+      history.replaceState(null, "", this.hash);
+    } catch {
+      /* inside a sandboxed frame there is no address to keep */
+    }
   }
 
   update() {
@@ -122,33 +276,62 @@ class App {
     this.state.view = view;
     if (node !== undefined) this.state.selected = node;
     this.update();
-    if (view === "graph" && node !== undefined) { this.graphView.reveal(node); this.graphView.canvasEl.focus({ preventScroll: true }); }
+    if (view === "graph" && node !== undefined) {
+      this.graphView.reveal(node);
+      this.graphView.canvasEl.focus({ preventScroll: true });
+    }
     if (view === "table" && this.state.selected !== null) this.views.table.show(this.state.selected);
   }
 
   openGraph(graph, view = "graph") {
-    Object.assign(this.state, { graph: graph.at, selected: null, reach: "", open: this.graphView.scenes.get(graph.at)?.packed ?? "", camera: "" });
+    Object.assign(this.state, {
+      graph: graph.at,
+      selected: null,
+      reach: "",
+      open: this.graphView.scenes.get(graph.at)?.packed ?? "",
+      camera: "",
+    });
     this.runSearch();
     this.state.view = view;
     this.update();
   }
 
   goTo(graph, node, view) {
-    if (graph !== this.graph) { this.openGraph(graph, view ?? this.state.view); }
-    const to = view ?? (this.state.view === "overview" || this.state.view === "timeline" || this.state.view === "symbols" || this.state.view === "diff" ? "graph" : this.state.view);
+    if (graph !== this.graph) {
+      this.openGraph(graph, view ?? this.state.view);
+    }
+    const to =
+      view ??
+      (this.state.view === "overview" ||
+      this.state.view === "timeline" ||
+      this.state.view === "symbols" ||
+      this.state.view === "diff"
+        ? "graph"
+        : this.state.view);
     this.state.view = to;
     this.select(node);
     if (to === "graph") this.graphView.reveal(node);
     if (to === "table") this.views.table.show(node);
   }
 
-  goSource(file, line) { this.sourceFile = file; this.sourceLine = line; this.state.view = "source"; this.update(); }
+  goSource(file, line) {
+    this.sourceFile = file;
+    this.sourceLine = line;
+    this.state.view = "source";
+    this.update();
+  }
 
   select(item) {
     this.state.selected = item ?? null;
     if (item === null || item === undefined || item >= this.graph.n) this.state.reach = "";
     this.update();
-    if (item !== null && item !== undefined) this.say(item < this.graph.n ? `${this.graph.name(item)}, ${this.graph.label(item)}, ${this.graph.valueText(item)}` : this.graphView.scene().sizes.groupText(item).title, true);
+    if (item !== null && item !== undefined)
+      this.say(
+        item < this.graph.n
+          ? `${this.graph.name(item)}, ${this.graph.label(item)}, ${this.graph.valueText(item)}`
+          : this.graphView.scene().sizes.groupText(item).title,
+        true,
+      );
   }
 
   reach(direction) {
@@ -168,13 +351,18 @@ class App {
   }
 
   runSearch() {
-    const { graph } = this, start = performance.now();
+    const { graph } = this,
+      start = performance.now();
     let index = this.indexes.get(graph?.at);
     if (graph && !index) this.indexes.set(graph.at, (index = new Index(graph, this.kindNames)));
     this.hits = graph && this.state.query.trim() ? index.find(this.state.query) : null;
     this.hitList = this.hits ? Array.from(graph.seq).filter((i) => this.hits[i]) : [];
     this.lastSearch = performance.now() - start;
-    this.found.textContent = this.hits ? (this.hitList.length ? `${this.hitList.length.toLocaleString("en")} found` : "nothing found") : "";
+    this.found.textContent = this.hits
+      ? this.hitList.length
+        ? `${this.hitList.length.toLocaleString("en")} found`
+        : "nothing found"
+      : "";
     this.hitAt = -1;
   }
 
@@ -182,34 +370,54 @@ class App {
     if (!this.hitList.length) return;
     this.hitAt = (this.hitAt + by + this.hitList.length) % this.hitList.length;
     this.found.textContent = `${this.hitAt + 1} of ${this.hitList.length.toLocaleString("en")}`;
-    const node = this.hitList[this.hitAt], { view } = this.state;
+    const node = this.hitList[this.hitAt],
+      { view } = this.state;
     this.goTo(this.graph, node, view === "table" || view === "source" || view === "stages" ? view : "graph");
   }
 
   searchKey(e) {
-    if (e.key === "Enter") { e.preventDefault(); this.step(e.shiftKey ? -1 : 1); }
-    if (e.key === "Escape") { e.stopPropagation(); if (this.input.value) { this.search("", true); this.input.value = ""; } else this.input.blur(); }
+    if (e.key === "Enter") {
+      e.preventDefault();
+      this.step(e.shiftKey ? -1 : 1);
+    }
+    if (e.key === "Escape") {
+      e.stopPropagation();
+      if (this.input.value) {
+        this.search("", true);
+        this.input.value = "";
+      } else this.input.blur();
+    }
   }
 
   // ---- the rest
 
   key(e) {
-    const typing = e.target.closest?.("input, textarea, select, dialog"), plain = !e.ctrlKey && !e.metaKey && !e.altKey;
+    const typing = e.target.closest?.("input, textarea, select, dialog"),
+      plain = !e.ctrlKey && !e.metaKey && !e.altKey;
     if (typing || !plain) return;
     const shown = VIEWS.filter(([v]) => this.views[v]);
     if (/^[1-8]$/.test(e.key) && shown[e.key - 1]) return this.go(shown[e.key - 1][0]);
-    if (e.key === "/") { e.preventDefault(); this.input.focus(); this.input.select(); return; }
+    if (e.key === "/") {
+      e.preventDefault();
+      this.input.focus();
+      this.input.select();
+      return;
+    }
     if (e.key === "?") return this.dialog.showModal();
     if (e.key === "t") return this.switchTheme();
     if (e.key === "n" || e.key === "N") return this.step(e.key === "n" ? 1 : -1);
     if (e.key === "Escape") return this.state.reach ? this.reach(this.state.reach) : this.select(null);
-    if (e.key === "[" || e.key === "]") { const n = this.capture.graphs.length; return this.openGraph(this.capture.graphs[(this.state.graph + (e.key === "]" ? 1 : n - 1)) % n], this.state.view); }
+    if (e.key === "[" || e.key === "]") {
+      const n = this.capture.graphs.length;
+      return this.openGraph(this.capture.graphs[(this.state.graph + (e.key === "]" ? 1 : n - 1)) % n], this.state.view);
+    }
     const onButton = e.target.closest?.("button, a, summary") && (e.key === "Enter" || e.key === " ");
     if (this.state.view === "graph" && !onButton) this.graphView.key(e);
   }
 
   switchTheme() {
-    const root = document.documentElement, now = root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+    const root = document.documentElement,
+      now = root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
     root.dataset.theme = now === "dark" ? "light" : "dark";
     this.set({ theme: root.dataset.theme });
     this.graphView.recolour();
@@ -223,7 +431,9 @@ class App {
     this.toast.textContent = text;
     this.toast.hidden = false;
     clearTimeout(this.toasting);
-    this.toasting = setTimeout(() => { this.toast.hidden = true; }, 1800);
+    this.toasting = setTimeout(() => {
+      this.toast.hidden = true;
+    }, 1800);
   }
 }
 

@@ -12,72 +12,216 @@ export class OverviewView {
   update() {
     if (this.done) return;
     this.done = true;
-    const { capture } = this.app, { overview } = capture;
-    fill(this.element,
+    const { capture } = this.app,
+      { overview } = capture;
+    fill(
+      this.element,
       h("p.verdict", { class: overview.tone }, h("i.mark", { "aria-hidden": "true" }), h("span", overview.headline)),
-      h("div.numbers", overview.numbers.map((n) => this.number(n))),
-      overview.mend.length ? h("section", h("h2", "What to mend first"), h("ol.mend", overview.mend.map((m) => this.mend(m)))) : null,
+      h(
+        "div.numbers",
+        overview.numbers.map((n) => this.number(n)),
+      ),
+      overview.mend.length
+        ? h(
+            "section",
+            h("h2", "What to mend first"),
+            h(
+              "ol.mend",
+              overview.mend.map((m) => this.mend(m)),
+            ),
+          )
+        : null,
       h("section", h("h2", "Graphs"), this.graphs()),
       this.phases(),
-      capture.problems.length || capture.notes.length ? h("section", h("h2", "Notes"), h("ul", capture.notes.map((n) => h("li", n)), capture.problems.map((p) => h("li", h("b", p.where), " ", p.what, p.why ? `: ${p.why}` : "", p.fix ? h("div.muted", p.fix) : null)))) : null,
-      this.environment());
+      capture.problems.length || capture.notes.length
+        ? h(
+            "section",
+            h("h2", "Notes"),
+            h(
+              "ul",
+              capture.notes.map((n) => h("li", n)),
+              capture.problems.map((p) =>
+                h("li", h("b", p.where), " ", p.what, p.why ? `: ${p.why}` : "", p.fix ? h("div.muted", p.fix) : null),
+              ),
+            ),
+          )
+        : null,
+      this.environment(),
+    );
   }
 
   number({ label, value, tone, view, note }) {
-    return h("button.number", { class: tone, onclick: () => this.app.go(view) }, h("b", value.toLocaleString("en")), h("span", label), h("small", note));
+    return h(
+      "button.number",
+      { class: tone, onclick: () => this.app.go(view) },
+      h("b", value === null ? "–" : value.toLocaleString("en")),
+      h("span", label),
+      h("small", note),
+    );
   }
 
   mend(m) {
-    return h("li",
-      h("div.what", h("span", { class: `tag ${m.kind === "recompile" ? "warn" : m.kind === "problem" ? "" : "bad"}` }, m.kind), h("b", m.title), m.times > 1 ? h("span.times", `×${m.times}`) : null, m.id ? h("span.muted.mono", m.id) : null),
+    return h(
+      "li",
+      h(
+        "div.what",
+        h("span", { class: `tag ${m.kind === "recompile" ? "warn" : "bad"}` }, m.kind),
+        h("b", m.title),
+        m.times > 1 ? h("span.times", `×${m.times}`) : null,
+        m.id ? h("span.muted.mono", m.id) : null,
+      ),
       m.code || m.place ? h("div.where", m.code ? h("code", m.code) : null, h("span.muted", m.place)) : null,
       m.why ? h("p", m.why) : null,
-      m.fix.length ? h("ul.fix", m.fix.map((f) => h("li", f))) : null,
-      m.note ? h("p.muted", m.note) : null);
+      m.fix.length
+        ? h(
+            "ul.fix",
+            m.fix.map((f) => h("li", f)),
+          )
+        : null,
+      m.note ? h("p.muted", m.note) : null,
+    );
   }
 
   graphs() {
-    const { app } = this, { capture } = app;
-    return h("div.wide", h("table.list", h("thead", h("tr", ["graph", "stage", "ops", "inputs", "outputs", "source", ""].map((t) => h("th", t)))),
-      h("tbody", capture.graphs.map((g) => h("tr",
-        h("td", g.parent !== null ? "↳ " : "", h("button.link", { onclick: () => app.openGraph(g) }, g.title)), h("td", g.stage), h("td.right", this.ops(g).toLocaleString("en")),
-        h("td.mono", this.inputs(g)), h("td.mono", this.output(g)), h("td", g.file ? `${baseName(g.file)}:${g.line}` : ""), h("td.muted", g.never_ran ? `never ran: ${g.never_ran}` : g.ended_by ? `ended by a break: ${g.ended_by.reason}` : ""))))));
+    const { app } = this,
+      { capture } = app;
+    return h(
+      "div.wide",
+      h(
+        "table.list",
+        h(
+          "thead",
+          h(
+            "tr",
+            ["graph", "stage", "ops", "inputs", "outputs", "source", ""].map((t) => h("th", t)),
+          ),
+        ),
+        h(
+          "tbody",
+          capture.graphs.map((g) =>
+            h(
+              "tr",
+              h("td", g.parent !== null ? "↳ " : "", h("button.link", { onclick: () => app.openGraph(g) }, g.title)),
+              h("td", g.stage),
+              h("td.right", this.ops(g).toLocaleString("en")),
+              h("td.mono", this.inputs(g)),
+              h("td.mono", this.output(g)),
+              h("td", g.file ? `${baseName(g.file)}:${g.line}` : ""),
+              h(
+                "td.muted",
+                g.never_ran ? `never ran: ${g.never_ran}` : g.ended_by ? `ended by a break: ${g.ended_by.reason}` : "",
+              ),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 
-  ops(g) { let n = 0; for (const op of g.cols.op) if (op >= 2 && op <= 4) n++; return n; }
+  ops(g) {
+    let n = 0;
+    for (const op of g.cols.op) if (op >= 2 && op <= 4) n++;
+    return n;
+  }
 
   inputs(g) {
     const found = [];
-    let params = 0, bytes = 0;
+    let params = 0,
+      bytes = 0;
     for (let i = 0; i < g.n; i++) {
       if (g.cols.op[i] !== 0) continue;
-      if (g.inline[i]) { params++; bytes += g.value(i)?.bytes ?? 0; } else found.push(`${g.text("input", i) || g.name(i)}: ${g.valueText(i)}`);
+      if (g.inline[i]) {
+        params++;
+        bytes += g.value(i)?.bytes ?? 0;
+      } else found.push(`${g.text("input", i) || g.name(i)}: ${g.valueText(i)}`);
     }
     const shown = found.slice(0, 3).join(", ") + (found.length > 3 ? `, ${found.length - 3} more` : "");
-    return [shown, params ? h("span.muted", `${shown ? " + " : ""}${params} parameters${bytes ? `, ${bytesText(bytes)}` : ""}`) : null];
+    return [
+      shown,
+      params
+        ? h("span.muted", `${shown ? " + " : ""}${params} parameters${bytes ? `, ${bytesText(bytes)}` : ""}`)
+        : null,
+    ];
   }
 
   output(g) {
-    const last = g.n - 1, refs = last >= 0 ? Array.from(new Set(g.refs(last))) : [];
-    return refs.slice(0, 3).map((r) => g.valueText(r)).join(", ") + (refs.length > 3 ? `, ${refs.length - 3} more` : "");
+    const last = g.n - 1,
+      refs = last >= 0 ? Array.from(new Set(g.refs(last))) : [];
+    return (
+      refs
+        .slice(0, 3)
+        .map((r) => g.valueText(r))
+        .join(", ") + (refs.length > 3 ? `, ${refs.length - 3} more` : "")
+    );
   }
 
   /** Seconds per compile and phase, the longest first. */
   phases() {
-    const rows = [];
-    for (const f of this.app.capture.frames) for (const [id, phases] of Object.entries(f.phases ?? {})) rows.push({ id, name: f.name, phases: phases.filter((p) => p.name !== "total"), total: phases.filter((p) => p.name !== "total").reduce((s, p) => s + p.seconds, 0) });
+    const rows = this.app.capture.frames.flatMap((f) => phaseRows(f, f.name));
     rows.sort((a, b) => b.total - a.total);
     const most = rows[0]?.total;
-    return most ? h("section", h("h2", "Where the compile time went"), h("div.phases", rows.slice(0, 12).map((r) => phaseRow(r, most)))) : null;
+    return most
+      ? h(
+          "section",
+          h("h2", "Where the compile time went"),
+          h(
+            "div.phases",
+            rows.slice(0, 12).map((r) => phaseRow(r, most)),
+          ),
+        )
+      : null;
   }
 
   environment() {
-    const e = this.app.capture.environment, pairs = [["torch", e.torch], ["python", e.python], ["platform", e.platform], ["peek", e.peek], ["command", (e.argv ?? []).join(" ")], ["rank", e.rank != null ? `${e.rank} of ${e.world_size}` : ""], ...Object.entries(e.settings ?? {})];
-    return h("section", h("h2", "Environment"), h("dl.env", pairs.filter(([, v]) => v).map(([k, v]) => [h("dt", k), h("dd", v)])));
+    const e = this.app.capture.environment,
+      pairs = [
+        ["torch", e.torch],
+        ["python", e.python],
+        ["platform", e.platform],
+        ["peek", e.peek],
+        ["command", (e.argv ?? []).join(" ")],
+        ["rank", e.rank != null ? `${e.rank} of ${e.world_size}` : ""],
+        ...Object.entries(e.settings ?? {}),
+      ];
+    return h(
+      "section",
+      h("h2", "Environment"),
+      h(
+        "dl.env",
+        pairs.filter(([, v]) => v).map(([k, v]) => [h("dt", k), h("dd", v)]),
+      ),
+    );
   }
 }
 
+// Part of other phases: bars without them add up to the whole.
+const PARTS = new Set(["total", "codegen"]);
+
+/** The compiles of a frame with their seconds by phase. */
+export function phaseRows(frame, name) {
+  return Object.entries(frame.phases ?? {}).map(([id, all]) => {
+    const phases = all.filter((p) => !PARTS.has(p.name)),
+      sum = phases.reduce((s, p) => s + p.seconds, 0);
+    return { id, name, phases, total: Math.max(sum, all.find((p) => p.name === "total")?.seconds ?? 0) };
+  });
+}
+
 export function phaseRow({ id, name, phases, total }, most) {
-  return h("div.phase", h("span", h("code", id), " ", name), h("span.bars", { role: "img", "aria-label": phases.map((p) => `${p.name} ${p.seconds.toFixed(2)} s`).join(", ") },
-    phases.map((p, k) => h("i", { title: `${p.name} ${p.seconds.toFixed(2)} s`, class: `p${k % 4}`, style: { width: `${(100 * p.seconds) / most}%` } }))), h("span.right", `${total.toFixed(2)} s`), h("small.muted", phases.map((p) => `${p.name} ${p.seconds.toFixed(2)}`).join(" · ")));
+  return h(
+    "div.phase",
+    h("span", h("code", id), " ", name),
+    h(
+      "span.bars",
+      { role: "img", "aria-label": phases.map((p) => `${p.name} ${p.seconds.toFixed(2)} s`).join(", ") },
+      phases.map((p, k) =>
+        h("i", {
+          title: `${p.name} ${p.seconds.toFixed(2)} s`,
+          class: `p${k % 4}`,
+          style: { width: `${(100 * p.seconds) / most}%` },
+        }),
+      ),
+    ),
+    h("span.right", `${total.toFixed(2)} s`),
+    h("small.muted", phases.map((p) => `${p.name} ${p.seconds.toFixed(2)}`).join(" · ")),
+  );
 }

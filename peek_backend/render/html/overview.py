@@ -9,9 +9,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from peek_backend.analysis.stats import Stats, break_place, captured_graphs, stats
-from peek_backend.analysis.totals import dynamic_symbols, is_op
-from peek_backend.model import BreakInfo, CaptureRecord, GraphRecord, RecompileInfo
+from peek_backend.analysis.breaks import BreakPlace, ops_by_frame, ranked
+from peek_backend.analysis.stats import Stats, captured_graphs, stats
+from peek_backend.analysis.story import Story, cause, stories
+from peek_backend.analysis.totals import dynamic_symbols
+from peek_backend.model import CaptureRecord, GraphRecord
 
 from .. import labels, table
 from ..escape import html_text as esc
@@ -39,38 +41,38 @@ def verdict(record: CaptureRecord, counts: Stats) -> tuple[str, str]:
     """``good``, ``warn``, ``bad`` or empty where only graphs were recorded, and one sentence."""
     if not counts.graphs:
         return "bad", "Nothing was captured"
-    captured = "One graph" if counts.graphs == 1 else f"{counts.graphs:,} graphs"
+    warn = [(counts.breaks, "graph break", ""), (counts.recompiles, "recompile", "")]
     bad = [
-        counts.failed and plural(counts.failed, "frame") + " failed",
-        counts.given_up and plural(counts.given_up, "frame") + " given up at the recompile limit",
-        counts.skipped and plural(counts.skipped, "frame") + " left in eager",
+        (counts.skipped, "frame", " left in eager"),
+        (counts.given_up, "function", " given up at the recompile limit"),
+        (counts.failed, "frame", " failed"),
+        (counts.never_ran, "graph", " that never ran"),
     ]
-    warn = [
-        counts.breaks and plural(counts.breaks, "graph break"),
-        counts.recompiles and plural(counts.recompiles, "recompile"),
-        counts.problems and plural(counts.problems, "problem") + " while looking",
-    ]
-    said = [text for text in (*warn[:2], *bad, warn[2]) if text]
-    if not said:
-        # without frames nobody looked for breaks, so their absence says nothing
-        return ("good", f"{captured}, no breaks, no recompiles") if record.frames else ("", captured)
-    return "bad" if any(bad) else "warn", f"{captured}, {', '.join(said)}"
+    captured = "One graph" if counts.graphs == 1 else f"{counts.graphs:,} graphs"
+    said = [plural(count, word) + tail for count, word, tail in (*warn, *bad) if count]
+    if said:
+        return "bad" if any(count for count, *_ in bad) else "warn", ", ".join([captured, *said])
+    # without frames nobody looked for breaks, so their absence says nothing
+    return ("good", f"{captured}, no breaks, no recompiles") if record.frames else ("", captured)
 
 
 def numbers(record: CaptureRecord, counts: Stats) -> Iterator[dict[str, Any]]:
-    """Each number of the overview: label, value, tone, the view that shows more, and a note."""
+    """Each number of the overview: label, value (None: nobody looked), tone, the view that shows more, and a note."""
+    looked = bool(record.frames or record.breaks or record.recompiles)
     asked = f"{counts.requested_breaks} asked for" if counts.requested_breaks else ""
     resumed = f"{counts.resume_recompiles} of resumed frames" if counts.resume_recompiles else ""
+    limit = f"{counts.given_up} at the recompile limit" if counts.given_up else ""
+    eager = counts.skipped + counts.given_up
     rows = [
         ("graphs", counts.graphs, "", "graph", plural(counts.ops, "op")),
-        ("graph breaks", counts.breaks, "warn", "timeline", asked),
-        ("recompiles", counts.recompiles, "warn", "timeline", resumed),
-        ("left in eager", counts.skipped + counts.given_up, "bad", "timeline",
-         f"{counts.given_up} at the recompile limit" if counts.given_up else ""),
+        ("graph breaks", counts.breaks if looked else None, "warn", "timeline", asked),
+        ("recompiles", counts.recompiles if looked else None, "warn", "timeline", resumed),
+        ("left in eager", eager if looked else None, "bad", "timeline", limit),
         ("dynamic dims", counts.dynamic_dims, "", "symbols", ", ".join(_symbols(record))),
         ("problems", counts.problems, "warn", "timeline", "what peek could not read" if counts.problems else ""),
-    ]  # fmt: skip
+    ]
     for label, value, tone, view, note in rows:
+        note = "not recorded" if value is None else note
         yield {"label": label, "value": value, "tone": tone if value else "", "view": view, "note": note}
 
 
@@ -80,78 +82,48 @@ def _symbols(record: CaptureRecord) -> list[str]:
 
 
 def mend(record: CaptureRecord) -> list[dict[str, Any]]:
-    """Breaks and recompiles grouped by place and reason, ranked by occurrences × ops that follow."""
-    found = [*_broken(record), *_recompiled(record), *_problems(record)]
-    found.sort(key=lambda item: (-item["weight"], item["title"], item["place"]))
+    """Breaks that nobody asked for and recompiles by function, ranked by how much work they cost: occurrences × ops."""
+    places = [row for row in ranked(record) if row.first.intent != "user"]
+    work = ops_by_frame(record)
+    found = [*map(_broken, places), *(_recompiled(story, work) for story in stories(record))]
+    found.sort(key=lambda item: -item["weight"])
     return found
 
 
-def _broken(record: CaptureRecord) -> Iterator[dict[str, Any]]:
-    groups: dict[tuple[str, str], list[BreakInfo]] = {}
-    for event in record.breaks:
-        if event.intent != "user":
-            groups.setdefault((break_place(event), event.reason), []).append(event)
-    for events in groups.values():
-        first = events[0]
-        after = sum(ops_after(record, event) for event in events)
-        yield {
-            "kind": "graph break" if first.split else "frame left in eager",
-            "title": clean(first.reason), "times": len(events), "weight": max(1, after) * (2 if not first.split else 1),
-            "place": clean(labels.place_text(first.stack[-1].file, first.stack[-1].line)) if first.stack else "",
-            "code": clean(first.stack[-1].code) if first.stack else "",
-            "why": clean(first.explanation), "fix": [clean(hint) for hint in first.hints], "id": first.id or "",
-            "note": f"{plural(after, 'op')} after it" if after else "",
-        }  # fmt: skip
+def _broken(row: BreakPlace) -> dict[str, Any]:
+    first, place = row.first, row.place
+    after = f"{plural(row.ops_after, 'op')} {'after it' if first.split else 'in what it calls'}" if row.ops_after else ""
+    return {
+        "kind": "graph break" if first.split else "frame left in eager",
+        "title": clean(row.reason.replace("`", "")),
+        "times": len(row.events),
+        "weight": max(row.weight, 1),
+        "place": clean(labels.place_text(place.file, place.line)) if place else "",
+        "code": clean(place.code) if place else "",
+        "why": clean(first.explanation),
+        "fix": [clean(text) for text in row.rewrites[:3]],
+        "id": clean(first.id or ""),
+        "note": after,
+    }
 
 
-def ops_after(record: CaptureRecord, event: BreakInfo) -> int:
-    """Ops of the graphs that continue the broken frame: its resume frames, theirs, and so on."""
-    if event.frame is None:
-        return 0
-    chain, frames = {event.frame}, record.frames
-    for index, frame in enumerate(frames):
-        if frame.resume_of in chain:
-            chain.add(index)
-    ids = {i for index in chain - {event.frame} if index < len(frames) for i in frames[index].compile_ids}
-    return sum(is_op(n) for g in captured_graphs(record) if g.compile_id in ids for n in g.nodes)
-
-
-def _recompiled(record: CaptureRecord) -> Iterator[dict[str, Any]]:
-    groups: dict[tuple[int | None, str], list[RecompileInfo]] = {}
-    for event in record.recompiles:
-        reason = event.failed[0].source or event.failed[0].text if event.failed else "unknown guard"
-        groups.setdefault((event.frame, reason), []).append(event)
-    sizes = {g.compile_id: sum(is_op(n) for n in g.nodes) for g in record.graphs}
-    for (frame, reason), events in groups.items():
-        first, guard = events[0], events[0].failed[0] if events[0].failed else None
-        name = (
-            record.frames[frame].name
-            if frame is not None and frame < len(record.frames)
-            else first.compile_id
-        )
-        refused = any(event.refused for event in events)
-        yield {
-            "kind": "given up" if refused else "recompile", "title": clean(f"{name}: {reason} changed"), "times": len(events),
-            "weight": max(1, sum(sizes.get(e.compile_id, 1) for e in events)) * (4 if refused else 1),
-            "place": clean(labels.place_text(guard.user.file, guard.user.line)) if guard and guard.user else "",
-            "code": clean(guard.user.code) if guard and guard.user else "",
-            "why": clean(" · ".join(guard_words(e) for e in events[:4])), "fix": [clean(first.advice)] if first.advice else [],
-            "id": "", "note": "the frame runs uncompiled since" if refused else "",
-        }  # fmt: skip
-
-
-def guard_words(event: RecompileInfo) -> str:
-    """``expected 4, got 6`` or the guard's text."""
-    if not event.failed:
-        return event.compile_id
-    guard = event.failed[0]
-    return f"expected {guard.expected}, got {guard.got}" if guard.expected and guard.got else guard.text
-
-
-def _problems(record: CaptureRecord) -> Iterator[dict[str, Any]]:
-    for problem in record.problems:
-        yield {"kind": "problem", "title": clean(problem.what), "times": 1, "weight": 0, "place": clean(problem.where), "code": "",
-               "why": clean(problem.why), "fix": [clean(problem.fix)] if problem.fix else [], "id": "", "note": ""}  # fmt: skip
+def _recompiled(story: Story, work: Sequence[int]) -> dict[str, Any]:
+    events = [*story.recompiles, *([story.refused] if story.refused else [])]
+    guard = next((g for event in events if (g := cause(event)) is not None), None)
+    user = guard.user if guard else None
+    seen = [f"{row.source} = {', '.join(row.values[:6])}" for row in story.seen[:3]]
+    return {
+        "kind": "given up" if story.refused else "recompile",
+        "title": clean(f"{labels.name_text(story.frame.name)} was compiled {story.variants} times"),
+        "times": 1,
+        "weight": max(work[story.index], 1) * len(events),
+        "place": clean(labels.place_text(user.file, user.line)) if user else "",
+        "code": clean(user.code) if user else "",
+        "why": clean("; ".join(seen) or (guard.text if guard else "")),
+        "fix": [clean(text) for text in story.advice[:3]],
+        "id": "",
+        "note": "since then it runs in eager where no variant fits" if story.refused else "",
+    }
 
 
 # --- without JavaScript ---
@@ -161,7 +133,7 @@ def plain_html(record: CaptureRecord, overview: dict[str, Any]) -> str:
     """Overview and folded tables as HTML: the page without JavaScript, and what a search engine or printer sees."""
     parts = [f'<p class="verdict {overview["tone"]}">{esc(overview["headline"])}</p>', "<ul>"]
     parts += [
-        f"<li>{esc(n['label'])}: <b>{n['value']:,}</b> {esc(n['note'])}</li>" for n in overview["numbers"]
+        f"<li>{esc(n['label'])}: <b>{_count(n['value'])}</b> {esc(n['note'])}</li>" for n in overview["numbers"]
     ]
     parts.append("</ul>")
     if overview["mend"]:
@@ -170,6 +142,10 @@ def plain_html(record: CaptureRecord, overview: dict[str, Any]) -> str:
         parts.append("</ol>")
     parts.extend(_tables(record.graphs))
     return "\n".join(parts)
+
+
+def _count(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
 
 
 def _mend_html(item: dict[str, Any]) -> str:

@@ -20,8 +20,16 @@ export class Panel {
   }
 
   head(title, sub, kind) {
-    return h("header", kind ? h("i.kind", { style: { background: `var(--op-${kind})` } }) : null, h("div", h("h2", title), h("div.muted", sub)),
-      h("button.tool", { "aria-label": "Close the panel (Escape)", title: "Close (Escape)", onclick: () => this.app.select(null) }, icon(ICONS.close)));
+    return h(
+      "header",
+      kind ? h("i.kind", { style: { background: `var(--op-${kind})` } }) : null,
+      h("div", h("h2", title), h("div.muted", sub)),
+      h(
+        "button.tool",
+        { "aria-label": "Close the panel (Escape)", title: "Close (Escape)", onclick: () => this.app.select(null) },
+        icon(ICONS.close),
+      ),
+    );
   }
 
   link(node, graph = this.app.graph, text = graph.name(node)) {
@@ -31,100 +39,302 @@ export class Panel {
   /** Links to nodes, the first few and a button for the rest. */
   links(nodes, row = (i) => h("li", this.link(i), h("span.muted.mono", this.app.graph.valueText(i)))) {
     const list = h("ul.links", nodes.slice(0, MANY).map(row));
-    if (nodes.length > MANY) list.append(h("li", h("button.link", { onclick: (e) => { e.target.parentNode.remove(); list.append(...nodes.slice(MANY, 2000).map(row)); } }, `${nodes.length - MANY} more`)));
+    if (nodes.length > MANY)
+      list.append(
+        h(
+          "li",
+          h(
+            "button.link",
+            {
+              onclick: (e) => {
+                e.target.parentNode.remove();
+                list.append(...nodes.slice(MANY, 2000).map(row));
+              },
+            },
+            `${nodes.length - MANY} more`,
+          ),
+        ),
+      );
     return list;
   }
 
-  section(title, ...content) { return content.flat().some((c) => c) ? h("section", h("h3", title), content) : null; }
-  facts(pairs) { return h("dl", pairs.filter(([, v]) => v !== "" && v !== null && v !== undefined).map(([k, v]) => [h("dt", k), h("dd", v)])); }
+  section(title, ...content) {
+    return content.flat().some((c) => c) ? h("section", h("h3", title), content) : null;
+  }
+  facts(pairs) {
+    return h(
+      "dl",
+      pairs.filter(([, v]) => v !== "" && v !== null && v !== undefined).map(([k, v]) => [h("dt", k), h("dd", v)]),
+    );
+  }
 
   node(i) {
-    const { app } = this, { graph } = app, input = graph.text("input", i);
+    const { app } = this,
+      { graph } = app,
+      input = graph.text("input", i);
     return [
       this.head(input || graph.label(i), `${graph.name(i)} · ${graph.op(i)} · #${i}`, app.kindName(i)),
-      h("div.acts", h("button.plain", { onclick: () => app.reach("up"), "aria-pressed": app.state.reach === "up" }, "Ancestors"), h("button.plain", { onclick: () => app.reach("down"), "aria-pressed": app.state.reach === "down" }, "Descendants"),
-        app.state.view !== "graph" ? h("button.plain", { onclick: () => app.go("graph", i) }, "Show in graph") : null),
-      this.body(i), this.value(i), this.section("Arguments", this.argLine(i)),
-      this.section(`Users (${graph.users(i).length})`, graph.users(i).length ? this.links(Array.from(graph.users(i))) : h("p.muted", "none")),
-      this.metrics(i), this.source(i), this.symbols(i), this.guards(i), this.origins(i),
+      h(
+        "div.acts",
+        h("button.plain", { onclick: () => app.reach("up"), "aria-pressed": app.state.reach === "up" }, "Ancestors"),
+        h(
+          "button.plain",
+          { onclick: () => app.reach("down"), "aria-pressed": app.state.reach === "down" },
+          "Descendants",
+        ),
+        app.state.view !== "graph" ? h("button.plain", { onclick: () => app.go("graph", i) }, "Show in graph") : null,
+      ),
+      this.body(i),
+      this.value(i),
+      this.section("Arguments", this.argLine(i)),
+      this.section(
+        `Users (${graph.users(i).length})`,
+        graph.users(i).length ? this.links(Array.from(graph.users(i))) : h("p.muted", "none"),
+      ),
+      this.metrics(i),
+      this.source(i),
+      this.symbols(i),
+      this.guards(i),
+      this.origins(i),
     ];
   }
 
   argLine(i) {
     const args = this.app.graph.args(i);
-    return args.length ? h("p.mono.args", args.map((a) => (typeof a === "number" ? this.link(a) : a))) : h("p.muted", "none");
+    return args.length
+      ? h(
+          "p.mono.args",
+          args.map((a) => (typeof a === "number" ? this.link(a) : a)),
+        )
+      : h("p.muted", "none");
   }
 
   body(i) {
-    const { graph } = this.app, body = graph.cols.body[i];
+    const { graph } = this.app,
+      body = graph.cols.body[i];
     if (body < 0) return null;
     const child = this.app.capture.child(graph, body);
-    return child ? this.section("Body", h("p", h("button.link", { onclick: () => this.app.openGraph(child) }, `${child.title}, ${child.n} nodes`))) : null;
+    return child
+      ? this.section(
+          "Body",
+          h("p", h("button.link", { onclick: () => this.app.openGraph(child) }, `${child.title}, ${child.n} nodes`)),
+        )
+      : null;
   }
 
   value(i) {
     const v = this.app.graph.value(i);
     if (!v) return null;
     const text = v.shape === undefined ? v.full : null;
-    return this.section("Value", this.facts([
-      ["value", text && h("code", text)], ["shape", v.shape && h("code", v.shape)], ["dtype", v.dtype && h("code", v.dtype)], ["stride", v.stride && h("code", v.stride)], ["device", v.device], ["bytes", v.bytes != null ? `${bytesText(v.bytes)} (${v.bytes.toLocaleString("en")})` : ""],
-      ["layout", v.layout && v.layout !== "strided" ? v.layout : ""], ["offset", v.offset ? String(v.offset) : ""], ["grad", v.grad ? "required" : ""], ["flags", v.flags?.join(", ")],
-      ["reads", v.shape !== undefined && v.full !== v.text ? h("code", v.full) : ""],
-    ]));
+    return this.section(
+      "Value",
+      this.facts([
+        ["value", text && h("code", text)],
+        ["shape", v.shape && h("code", v.shape)],
+        ["dtype", v.dtype && h("code", v.dtype)],
+        ["stride", v.stride && h("code", v.stride)],
+        ["device", v.device],
+        ["bytes", v.bytes != null ? `${bytesText(v.bytes)} (${v.bytes.toLocaleString("en")})` : ""],
+        ["layout", v.layout && v.layout !== "strided" ? v.layout : ""],
+        ["offset", v.offset ? String(v.offset) : ""],
+        ["grad", v.grad ? "required" : ""],
+        ["flags", v.flags?.join(", ")],
+        ["reads", v.shape !== undefined && v.full !== v.text ? h("code", v.full) : ""],
+      ]),
+    );
   }
 
   metrics(i) {
     const { metrics } = this.app.graph;
     if (!metrics) return null;
-    const texts = { flops: (v) => `${v.toLocaleString("en")} FLOP`, memory: (v) => `${bytesText(v)} live`, read: bytesText, written: bytesText };
-    return this.section("Cost", this.facts(Object.entries(metrics).map(([k, col]) => [k, col[i] == null ? "" : (texts[k] ?? String)(col[i])])));
+    const texts = {
+      flops: (v) => `${v.toLocaleString("en")} FLOP`,
+      memory: (v) => `${bytesText(v)} live`,
+      read: bytesText,
+      written: bytesText,
+    };
+    return this.section(
+      "Cost",
+      this.facts(Object.entries(metrics).map(([k, col]) => [k, col[i] == null ? "" : (texts[k] ?? String)(col[i])])),
+    );
   }
 
   source(i) {
-    const { graph } = this.app, file = graph.text("file", i), module = graph.text("module", i), caller = graph.cols.caller[i];
-    const stack = caller >= 0 ? graph.stacks[caller] ?? [] : [];
-    return this.section("Source", this.facts([
-      ["module", module && h("button.link", { onclick: () => this.app.search(`module:${module}`) }, module)], ["class", module ? this.app.className(module) : ""],
-      ["line", file && h("button.link", { title: file, onclick: () => this.app.goSource(file, graph.cols.line[i]) }, `${baseName(file)}:${graph.cols.line[i]}`)],
-      ["in", graph.text("function", i)], ["origin", graph.text("origin", i)], ["input", graph.text("input_kind", i)],
-    ]), graph.text("code", i) ? h("pre", graph.text("code", i)) : null,
-    stack.length ? h("details", h("summary", "called from"), h("ol.stack", stack.map((f) => h("li", h("code", `${baseName(f.file)}:${f.line}`), " ", f.code || f.function || "")))) : null);
+    const { graph } = this.app,
+      file = graph.text("file", i),
+      module = graph.text("module", i),
+      caller = graph.cols.caller[i];
+    const stack = caller >= 0 ? (graph.stacks[caller] ?? []) : [];
+    return this.section(
+      "Source",
+      this.facts([
+        ["module", module && h("button.link", { onclick: () => this.app.search(`module:${module}`) }, module)],
+        ["class", module ? this.app.className(module) : ""],
+        [
+          "line",
+          file &&
+            h(
+              "button.link",
+              { title: file, onclick: () => this.app.goSource(file, graph.cols.line[i]) },
+              `${baseName(file)}:${graph.cols.line[i]}`,
+            ),
+        ],
+        ["in", graph.text("function", i)],
+        ["origin", graph.text("origin", i)],
+        ["input", graph.text("input_kind", i)],
+      ]),
+      graph.text("code", i) ? h("pre", graph.text("code", i)) : null,
+      stack.length
+        ? h(
+            "details",
+            h("summary", "called from"),
+            h(
+              "ol.stack",
+              stack.map((f) => h("li", h("code", `${baseName(f.file)}:${f.line}`), " ", f.code || f.function || "")),
+            ),
+          )
+        : null,
+    );
   }
 
   symbols(i) {
-    const { graph } = this.app, text = (graph.value(i)?.dims ?? []).join(" ") + " " + (graph.value(i)?.full ?? "");
-    const used = graph.symbols.filter((s) => new RegExp(`(^|[^\\w])${s.name.replace(/\W/g, "\\$&")}($|[^\\w])`).test(text));
-    return used.length ? this.section("Symbols", this.facts(used.map((s) => [s.name, h("span", h("button.link", { onclick: () => this.app.go("symbols") }, rangeText(s)), " ", (s.sources ?? []).join(" = "))]))) : null;
+    const { graph } = this.app,
+      text = (graph.value(i)?.dims ?? []).join(" ") + " " + (graph.value(i)?.full ?? "");
+    const used = graph.symbols.filter((s) =>
+      new RegExp(`(^|[^\\w])${s.name.replace(/\W/g, "\\$&")}($|[^\\w])`).test(text),
+    );
+    return used.length
+      ? this.section(
+          "Symbols",
+          this.facts(
+            used.map((s) => [
+              s.name,
+              h(
+                "span",
+                h("button.link", { onclick: () => this.app.go("symbols") }, rangeText(s)),
+                " ",
+                (s.sources ?? []).join(" = "),
+              ),
+            ]),
+          ),
+        )
+      : null;
   }
 
   guards(i) {
-    const { graph } = this.app, input = graph.text("input", i), file = graph.text("file", i), line = graph.cols.line[i];
-    const found = graph.guards.filter((g) => (input && g.source && (g.source === input || g.source.startsWith(input + ".") || g.source.startsWith(input + "["))) || (g.user && g.user.line === line && g.user.file === file));
-    return found.length ? this.section("Guards", h("ul", found.slice(0, MANY).map((g) => h("li", h("code", g.text), " ", h("span.muted", g.type))))) : null;
+    const { graph } = this.app,
+      input = graph.text("input", i),
+      file = graph.text("file", i),
+      line = graph.cols.line[i];
+    const found = graph.guards.filter(
+      (g) =>
+        (input &&
+          g.source &&
+          (g.source === input || g.source.startsWith(input + ".") || g.source.startsWith(input + "["))) ||
+        (g.user && g.user.line === line && g.user.file === file),
+    );
+    return found.length
+      ? this.section(
+          "Guards",
+          h(
+            "ul",
+            found.slice(0, MANY).map((g) => h("li", h("code", g.text), " ", h("span.muted", g.type))),
+          ),
+        )
+      : null;
   }
 
   origins(i) {
-    const { app } = this, { graph } = app;
-    const show = ([g, j]) => { const other = app.capture.graphs[g]; return h("li", this.link(j, other, other.cols.name[j] >= 0 ? other.strings[other.cols.name[j]] : String(j)), h("span.muted", other.stage)); };
-    return [this.section("Came from", graph.up.has(i) ? h("ul.links", graph.up.get(i).slice(0, MANY).map(show)) : null), this.section("Became", graph.down.has(i) ? h("ul.links", graph.down.get(i).slice(0, MANY).map(show)) : null)];
+    const { app } = this,
+      { graph } = app;
+    const show = ([g, j]) => {
+      const other = app.capture.graphs[g];
+      return h(
+        "li",
+        this.link(j, other, other.cols.name[j] >= 0 ? other.strings[other.cols.name[j]] : String(j)),
+        h("span.muted", other.stage),
+      );
+    };
+    return [
+      this.section("Came from", graph.up.has(i) ? h("ul.links", graph.up.get(i).slice(0, MANY).map(show)) : null),
+      this.section("Became", graph.down.has(i) ? h("ul.links", graph.down.get(i).slice(0, MANY).map(show)) : null),
+    ];
   }
 
   group(item) {
-    const scene = this.app.graphView.scene(), { tree, sizes } = scene, g = item - tree.N, { graph } = this.app, text = sizes.groupText(item), path = graph.groupText("path", g);
-    const nodes = Array.from(tree.leaves(item)), ops = new Map();
-    let bytes = 0, params = 0;
+    const scene = this.app.graphView.scene(),
+      { tree, sizes } = scene,
+      g = item - tree.N,
+      { graph } = this.app,
+      text = sizes.groupText(item),
+      path = graph.groupText("path", g);
+    const nodes = Array.from(tree.leaves(item)),
+      ops = new Map();
+    let bytes = 0,
+      params = 0;
     for (const i of nodes) {
-      if (tree.chip[i]) { params++; continue; }
+      if (tree.chip[i]) {
+        params++;
+        continue;
+      }
       ops.set(graph.label(i), (ops.get(graph.label(i)) ?? 0) + 1);
       bytes += graph.value(i)?.bytes ?? 0;
     }
-    const open = scene.layout.open.has(item), top = [...ops].sort((a, b) => b[1] - a[1]).slice(0, 12);
+    const open = scene.layout.open.has(item),
+      top = [...ops].sort((a, b) => b[1] - a[1]).slice(0, 12);
     return [
       this.head(text.title, [text.type, path].filter(Boolean).join(" · ")),
-      h("div.acts", h("button.plain", { onclick: () => { this.app.graphView.toggle(item); this.update(); } }, open ? "Collapse" : "Expand"), path && text.times === 0 ? h("button.plain", { onclick: () => this.app.search(`module:${path}`) }, "Search inside") : null),
-      this.section("Holds", this.facts([["ops", tree.count[g].toLocaleString("en")], ["parameters", params || ""], ["produces", bytesText(bytes)], ["repeats", text.times ? `${text.times} times` : ""]])),
-      text.note ? this.section("What differs", h("ul", text.note.split("\n").map((l) => h("li", l)))) : null,
-      this.section("Ops", h("ul.links", top.map(([name, n]) => h("li", h("button.link", { onclick: () => this.app.search(`op:"${name}"${path && !text.times ? ` module:"${path}"` : ""}`) }, name), h("span.muted", `×${n}`))))),
+      h(
+        "div.acts",
+        h(
+          "button.plain",
+          {
+            onclick: () => {
+              this.app.graphView.toggle(item);
+              this.update();
+            },
+          },
+          open ? "Collapse" : "Expand",
+        ),
+        path && text.times === 0
+          ? h("button.plain", { onclick: () => this.app.search(`module:${path}`) }, "Search inside")
+          : null,
+      ),
+      this.section(
+        "Holds",
+        this.facts([
+          ["ops", tree.count[g].toLocaleString("en")],
+          ["parameters", params || ""],
+          ["produces", bytesText(bytes)],
+          ["repeats", text.times ? `${text.times} times` : ""],
+        ]),
+      ),
+      text.note
+        ? this.section(
+            "What differs",
+            h(
+              "ul",
+              text.note.split("\n").map((l) => h("li", l)),
+            ),
+          )
+        : null,
+      this.section(
+        "Ops",
+        h(
+          "ul.links",
+          top.map(([name, n]) =>
+            h(
+              "li",
+              h(
+                "button.link",
+                { onclick: () => this.app.search(`op:"${name}"${path && !text.times ? ` module:"${path}"` : ""}`) },
+                name,
+              ),
+              h("span.muted", `×${n}`),
+            ),
+          ),
+        ),
+      ),
     ];
   }
 }

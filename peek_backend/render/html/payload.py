@@ -16,11 +16,13 @@ import msgspec
 
 from peek_backend.analysis.totals import hints as hints_of
 from peek_backend.analysis.totals import nbytes_at
+from peek_backend.analysis.why import of_symbol
 from peek_backend.model import (
     CaptureRecord,
     GraphRecord,
     NodeRecord,
     Source,
+    SymbolInfo,
     TensorMeta,
     ValueInfo,
     iter_tensors,
@@ -216,7 +218,7 @@ def graph_payload(
         "seq": deltas(nodes_of(root)),
         "groups": container_columns(graph, owner, root, strings.add),
         "stacks": plain(graph.stacks),
-        "symbols": plain(graph.symbols),
+        "symbols": [plain(s) | {"why": _why(graph, s)} for s in graph.symbols],
         "relations": plain(graph.relations),
         "guards": plain(graph.guards),
         "state": plain(graph.state),
@@ -230,6 +232,12 @@ def graph_payload(
 def deltas(numbers: list[int]) -> list[int]:
     """Each number as the step from the one before: runs of neighbours deflate to almost nothing."""
     return [b - a for a, b in zip([0, *numbers], numbers, strict=False)]
+
+
+def _why(graph: GraphRecord, symbol: SymbolInfo) -> dict[str, Any]:
+    """What a symbol came to be, by which facts, and what would keep it free."""
+    found = of_symbol(graph, symbol, symbol.name)
+    return {"verdict": clean(found.verdict), "chain": plain(found.chain), "change": clean(found.change)}
 
 
 _NO_SOURCE = Source()

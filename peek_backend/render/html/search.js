@@ -1,16 +1,35 @@
 // The search language: words match anywhere, `op:` `dtype:` `module:` `shape:` `file:` `name:` `target:` `device:` `arg:` one field.
 // All terms must hold; `-term` must not; "quotes" keep spaces; `bytes:>1M` compares.
 
-const FIELDS = ["op", "dtype", "module", "shape", "file", "name", "target", "device", "input", "value", "bytes", "kind"];
+const FIELDS = [
+  "op",
+  "dtype",
+  "module",
+  "shape",
+  "file",
+  "name",
+  "target",
+  "device",
+  "input",
+  "value",
+  "bytes",
+  "kind",
+];
 export const FIELD_HELP = FIELDS;
 
 export function parseQuery(text) {
-  const terms = [], pattern = /(-?)(?:(\w+):)?(?:"([^"]*)"?|(\S+))/g;
+  const terms = [],
+    pattern = /(-?)(?:(\w+):)?(?:"([^"]*)"?|(\S+))/g;
   for (const m of text.matchAll(pattern)) {
-    const field = m[2]?.toLowerCase(), word = (m[3] ?? m[4] ?? "").toLowerCase();
+    const field = m[2]?.toLowerCase(),
+      word = (m[3] ?? m[4] ?? "").toLowerCase();
     const known = field && FIELDS.includes(field);
     if (!word) continue;
-    terms.push({ not: m[1] === "-", field: known ? field : null, word: known || !m[2] ? word : `${m[2]}:${word}`.toLowerCase() });
+    terms.push({
+      not: m[1] === "-",
+      field: known ? field : null,
+      word: known || !m[2] ? word : `${m[2]}:${word}`.toLowerCase(),
+    });
   }
   return terms;
 }
@@ -21,8 +40,11 @@ export class Index {
     Object.assign(this, { graph, kindNames, cache: new Map() });
     this.lower = graph.strings.map((s) => s.toLowerCase());
     this.values = graph.capture.values.map((v) => ({
-      text: v.full.toLowerCase(), dtype: (v.dtype ?? "").toLowerCase(), shape: (v.shape ?? "").replace(/\s/g, "").toLowerCase(),
-      device: (v.device ?? "").toLowerCase(), bytes: v.bytes ?? null,
+      text: v.full.toLowerCase(),
+      dtype: (v.dtype ?? "").toLowerCase(),
+      shape: (v.shape ?? "").replace(/\s/g, "").toLowerCase(),
+      device: (v.device ?? "").toLowerCase(),
+      bytes: v.bytes ?? null,
     }));
   }
 
@@ -39,59 +61,119 @@ export class Index {
   }
 
   column(name, word) {
-    const hit = this.lower.map((s) => s.includes(word)), column = this.graph.cols[name];
+    const hit = this.lower.map((s) => s.includes(word)),
+      column = this.graph.cols[name];
     return (i) => column[i] >= 0 && hit[column[i]];
   }
 
   valueTest(test) {
-    const hit = this.values.map(test), column = this.graph.cols.value;
+    const hit = this.values.map(test),
+      column = this.graph.cols.value;
     return (i) => column[i] >= 0 && hit[column[i]];
   }
 
   test({ field, word }) {
-    const any = (...tests) => (i) => tests.some((t) => t(i));
+    const any =
+      (...tests) =>
+      (i) =>
+        tests.some((t) => t(i));
     switch (field) {
-      case "op": return any(this.column("target", word), this.column("label", word), this.opcode(word));
-      case "target": return any(this.column("target", word), this.column("label", word));
-      case "dtype": return this.valueTest((v) => v.dtype === word || v.text.includes(`${word}[`) || longName(v.dtype) === word);
-      case "shape": { const w = word.replace(/\s/g, ""); return this.valueTest((v) => shapeMatches(v.shape, w)); }
-      case "device": return this.valueTest((v) => v.device.includes(word));
-      case "bytes": return this.valueTest(bytesTest(word));
-      case "value": return this.valueTest((v) => v.text.includes(word));
-      case "module": { const test = this.column("module", ""), glob = globTest(word), hit = this.lower.map(glob), col = this.graph.cols.module; return (i) => test(i) && hit[col[i]]; }
-      case "file": return this.fileTest(word);
-      case "name": return this.column("name", word);
-      case "input": return any(this.column("input", word), this.column("input_kind", word));
-      case "kind": { const names = this.kindNames.map((k) => k.toLowerCase().includes(word)), col = this.graph.cols.kind; return (i) => names[col[i]]; }
-      default: return any(this.column("name", word), this.column("label", word), this.column("target", word), this.column("module", word), this.column("input", word), this.column("code", word), this.valueTest((v) => v.text.includes(word)));
+      case "op":
+        return any(this.column("target", word), this.column("label", word), this.opcode(word));
+      case "target":
+        return any(this.column("target", word), this.column("label", word));
+      case "dtype":
+        return this.valueTest((v) => v.dtype === word || v.text.includes(`${word}[`) || longName(v.dtype) === word);
+      case "shape": {
+        const w = word.replace(/\s/g, "");
+        return this.valueTest((v) => shapeMatches(v.shape, w));
+      }
+      case "device":
+        return this.valueTest((v) => v.device.includes(word));
+      case "bytes":
+        return this.valueTest(bytesTest(word));
+      case "value":
+        return this.valueTest((v) => v.text.includes(word));
+      case "module": {
+        const test = this.column("module", ""),
+          glob = globTest(word),
+          hit = this.lower.map(glob),
+          col = this.graph.cols.module;
+        return (i) => test(i) && hit[col[i]];
+      }
+      case "file":
+        return this.fileTest(word);
+      case "name":
+        return this.column("name", word);
+      case "input":
+        return any(this.column("input", word), this.column("input_kind", word));
+      case "kind": {
+        const names = this.kindNames.map((k) => k.toLowerCase().includes(word)),
+          col = this.graph.cols.kind;
+        return (i) => names[col[i]];
+      }
+      default:
+        return any(
+          this.column("name", word),
+          this.column("label", word),
+          this.column("target", word),
+          this.column("module", word),
+          this.column("input", word),
+          this.column("code", word),
+          this.valueTest((v) => v.text.includes(word)),
+        );
     }
   }
 
   opcode(word) {
-    const hit = ["placeholder", "get_attr", "call_function", "call_method", "call_module", "output"].map((o) => o.includes(word));
+    const hit = ["placeholder", "get_attr", "call_function", "call_method", "call_module", "output"].map((o) =>
+      o.includes(word),
+    );
     return (i) => hit[this.graph.cols.op[i]];
   }
 
   fileTest(word) {
-    const m = word.match(/^(.*):(\d+)(?:-(\d+))?$/), file = this.column("file", m ? m[1] : word), line = this.graph.cols.line;
+    const m = word.match(/^(.*):(\d+)(?:-(\d+))?$/),
+      file = this.column("file", m ? m[1] : word),
+      line = this.graph.cols.line;
     return m ? (i) => file(i) && line[i] >= +m[2] && line[i] <= +(m[3] ?? m[2]) : file;
   }
 }
 
-const LONG = { float32: "f32", float64: "f64", float16: "f16", bfloat16: "bf16", int64: "i64", int32: "i32", int16: "i16", int8: "i8", uint8: "u8", bool: "b8" };
+const LONG = {
+  float32: "f32",
+  float64: "f64",
+  float16: "f16",
+  bfloat16: "bf16",
+  int64: "i64",
+  int32: "i32",
+  int16: "i16",
+  int8: "i8",
+  uint8: "u8",
+  bool: "b8",
+};
 const longName = (short) => Object.keys(LONG).find((k) => LONG[k] === short);
 
 function globTest(word) {
   if (!word.includes("*")) return (s) => s.includes(word);
-  const pattern = new RegExp(word.split("*").map((p) => p.replace(/[.+?^${}()|[\]\\]/g, "\\$&")).join(".*"));
+  const pattern = new RegExp(
+    word
+      .split("*")
+      .map((p) => p.replace(/[.+?^${}()|[\]\\]/g, "\\$&"))
+      .join(".*"),
+  );
   return (s) => pattern.test(s);
 }
 
 /** `[1,16,*]` and `16,512` match in place; `*` stands for one size. */
 function shapeMatches(shape, word) {
   if (!shape) return false;
-  if (!word.includes("*")) return word.startsWith("[") ? shape.startsWith(word) : `,${shape.slice(1, -1)},`.includes(`,${word.replace(/\]$/, "")},`) || shape.includes(word);
-  const want = word.replace(/[[\]]/g, "").split(","), have = shape.slice(1, -1).split(",");
+  if (!word.includes("*"))
+    return word.startsWith("[")
+      ? shape.startsWith(word)
+      : `,${shape.slice(1, -1)},`.includes(`,${word.replace(/\]$/, "")},`) || shape.includes(word);
+  const want = word.replace(/[[\]]/g, "").split(","),
+    have = shape.slice(1, -1).split(",");
   return want.length === have.length && want.every((w, k) => w === "*" || w === have[k]);
 }
 
@@ -99,6 +181,8 @@ function bytesTest(word) {
   const m = word.match(/^([<>]=?)?([\d.]+)([kmgt]?)i?b?$/);
   if (!m) return () => false;
   const limit = parseFloat(m[2]) * 1024 ** " kmgt".indexOf(m[3] || " ");
-  const compare = { "<": (a) => a < limit, "<=": (a) => a <= limit, ">": (a) => a > limit, ">=": (a) => a >= limit }[m[1] ?? ">="];
+  const compare = { "<": (a) => a < limit, "<=": (a) => a <= limit, ">": (a) => a > limit, ">=": (a) => a >= limit }[
+    m[1] ?? ">="
+  ];
   return (v) => v.bytes !== null && compare(v.bytes);
 }

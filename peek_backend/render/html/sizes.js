@@ -4,8 +4,15 @@ import { CHIP_H, MAX_CHIPS } from "./layout.js";
 
 const SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
 const MONO = 'ui-monospace, "SF Mono", "JetBrains Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace';
-export const FONT = { title: `600 12px ${SANS}`, small: `11px ${SANS}`, value: `10.5px ${MONO}`, chip: `10px ${MONO}`, badge: `600 10.5px ${SANS}` };
-const MIN_W = 74, MAX_W = 250;
+export const FONT = {
+  title: `600 12px ${SANS}`,
+  small: `11px ${SANS}`,
+  value: `10.5px ${MONO}`,
+  chip: `10px ${MONO}`,
+  badge: `600 10.5px ${SANS}`,
+};
+const MIN_W = 74,
+  MAX_W = 250;
 
 /** `text` in at most `limit` characters; what is too long loses its middle. */
 export function shorten(text, limit) {
@@ -18,7 +25,15 @@ export const roughMeasure = (text, font) => text.length * (parseFloat(font.repla
 
 export class Sizes {
   constructor(tree, measure = roughMeasure) {
-    Object.assign(this, { tree, graph: tree.graph, measure, texts: new Map(), widths: new Map(), leafSizes: new Map(), closedSizes: new Map() });
+    Object.assign(this, {
+      tree,
+      graph: tree.graph,
+      measure,
+      texts: new Map(),
+      widths: new Map(),
+      leafSizes: new Map(),
+      closedSizes: new Map(),
+    });
   }
 
   width(text, font) {
@@ -29,9 +44,13 @@ export class Sizes {
   }
 
   chipRows(node) {
-    const { graph, tree } = this, chips = tree.chips(node);
-    const rows = chips.slice(0, MAX_CHIPS).map((c) => ({ node: c, port: !!tree.port[c], text: this.chipName(c), value: shorten(graph.valueText(c), 20) }));
-    if (chips.length > MAX_CHIPS) rows[MAX_CHIPS - 1] = { node: -1, port: false, text: `+${chips.length - MAX_CHIPS + 1} more`, value: "" };
+    const { graph, tree } = this,
+      chips = tree.chips(node);
+    const rows = chips
+      .slice(0, MAX_CHIPS)
+      .map((c) => ({ node: c, port: !!tree.port[c], text: this.chipName(c), value: shorten(graph.valueText(c), 20) }));
+    if (chips.length > MAX_CHIPS)
+      rows[MAX_CHIPS - 1] = { node: -1, port: false, text: `+${chips.length - MAX_CHIPS + 1} more`, value: "" };
     return rows;
   }
 
@@ -44,7 +63,12 @@ export class Sizes {
     let text = this.texts.get(node);
     if (!text) {
       const { graph } = this;
-      text = { title: shorten(graph.short(node), 30), value: shorten(graph.valueText(node), 34), chips: this.chipRows(node), uses: this.tree.port[node] ? graph.users(node).length : 0 };
+      text = {
+        title: shorten(graph.short(node), 30),
+        value: shorten(graph.valueText(node), 34),
+        chips: this.chipRows(node),
+        uses: this.tree.port[node] ? graph.users(node).length : 0,
+      };
       this.texts.set(node, text);
     }
     return text;
@@ -56,8 +80,15 @@ export class Sizes {
       const text = this.leafText(node);
       const chip = (c) => this.width(`${c.text} ${c.value}`, FONT.chip) + 12;
       const uses = text.uses ? this.width(`→ ${text.uses}`, FONT.badge) + 12 : 0;
-      const w = Math.max(this.width(text.title, FONT.title) + uses, this.width(text.value, FONT.value), ...text.chips.map(chip));
-      size = { w: Math.round(Math.min(MAX_W, Math.max(MIN_W, w + 24))), h: (text.value ? 37 : 26) + CHIP_H * text.chips.length + (text.chips.length ? 3 : 0) };
+      const w = Math.max(
+        this.width(text.title, FONT.title) + uses,
+        this.width(text.value, FONT.value),
+        ...text.chips.map(chip),
+      );
+      size = {
+        w: Math.round(Math.min(MAX_W, Math.max(MIN_W, w + 24))),
+        h: (text.value ? 37 : 26) + CHIP_H * text.chips.length + (text.chips.length ? 3 : 0),
+      };
       this.leafSizes.set(node, size);
     }
     return size;
@@ -66,11 +97,17 @@ export class Sizes {
   groupText(item) {
     let text = this.texts.get(item);
     if (!text) {
-      const g = item - this.tree.N, { groups, graph } = { groups: this.tree.groups, graph: this.graph };
-      const fold = groups.kind[g] === "fold", ops = this.tree.count[g];
+      const g = item - this.tree.N,
+        { groups, graph } = { groups: this.tree.groups, graph: this.graph };
+      const fold = groups.kind[g] === "fold",
+        ops = this.tree.count[g];
       text = {
-        title: shorten(graph.groupText("label", g), 34), type: shorten(graph.groupText("class", g), 28),
-        times: fold ? this.tree.children[g].length : 0, ops, value: this.groupValue(item), note: graph.groupText("note", g),
+        title: shorten(graph.groupText("label", g), 34),
+        type: shorten(graph.groupText("class", g), 28),
+        times: fold ? this.tree.children[g].length : 0,
+        ops,
+        value: this.groupValue(item),
+        note: graph.groupText("note", g),
       };
       text.count = `${ops.toLocaleString("en")} ${ops === 1 ? "op" : "ops"}`;
       const what = ops === 1 ? graph.short(this.onlyOp(g)) : text.count;
@@ -89,7 +126,10 @@ export class Sizes {
 
   /** The value that leaves a container: its last node that is used outside. */
   groupValue(item) {
-    const { graph, tree } = this, g = item - tree.N, lo = tree.groups.lo[g], hi = tree.groups.hi[g];
+    const { graph, tree } = this,
+      g = item - tree.N,
+      lo = tree.groups.lo[g],
+      hi = tree.groups.hi[g];
     for (let k = hi - 1; k >= lo; k--) {
       const i = graph.seq[k];
       if (!tree.chip[i] && graph.valueText(i)) return shorten(graph.valueText(i), 26);
@@ -102,7 +142,10 @@ export class Sizes {
     if (!size) {
       const text = this.groupText(item);
       const badge = text.times ? this.width(`×${text.times}`, FONT.badge) + 18 : 0;
-      const w = Math.max(this.width(text.title, FONT.title) + 8 + this.width(text.type, FONT.small) + badge, this.width(text.meta, FONT.value));
+      const w = Math.max(
+        this.width(text.title, FONT.title) + 8 + this.width(text.type, FONT.small) + badge,
+        this.width(text.meta, FONT.value),
+      );
       size = { w: Math.round(Math.max(110, w + 40)) + (text.times ? 8 : 0), h: 42 + (text.times ? 8 : 0) };
       this.closedSizes.set(item, size);
     }
@@ -111,6 +154,8 @@ export class Sizes {
 
   title(item) {
     const text = this.groupText(item);
-    return this.width(text.title, FONT.title) + this.width(text.type, FONT.small) + this.width(text.count, FONT.small) + 66;
+    return (
+      this.width(text.title, FONT.title) + this.width(text.type, FONT.small) + this.width(text.count, FONT.small) + 66
+    );
   }
 }

@@ -3,7 +3,8 @@
 import { baseName } from "./data.js";
 import { fill, h } from "./dom.js";
 
-const MAX_LINES = 4000, MAX_CHIPS = 7;
+const MAX_LINES = 4000,
+  MAX_CHIPS = 7;
 
 export class SourceView {
   constructor(app) {
@@ -18,35 +19,69 @@ export class SourceView {
     if (graph.lines) return graph.lines;
     const files = new Map();
     for (let i = 0; i < graph.n; i++) {
-      const name = graph.text("file", i), line = graph.cols.line[i];
+      const name = graph.text("file", i),
+        line = graph.cols.line[i];
       if (!name) continue;
-      const lines = files.get(name) ?? files.set(name, new Map()).get(name), entry = lines.get(line) ?? lines.set(line, { code: graph.text("code", i), function: graph.text("function", i), nodes: [] }).get(line);
+      const lines = files.get(name) ?? files.set(name, new Map()).get(name),
+        entry =
+          lines.get(line) ??
+          lines.set(line, { code: graph.text("code", i), function: graph.text("function", i), nodes: [] }).get(line);
       entry.nodes.push(i);
     }
     return (graph.lines = files);
   }
 
   update() {
-    const { graph, state } = this.app, files = this.index(graph), selected = state.selected;
+    const { graph, state } = this.app,
+      files = this.index(graph),
+      selected = state.selected;
     const node = selected !== null && selected < graph.n ? selected : null;
     const names = [...files.keys()].sort((a, b) => total(files.get(b)) - total(files.get(a)));
     const wanted = (node !== null && graph.text("file", node)) || null;
-    this.file = (this.app.sourceFile && files.has(this.app.sourceFile) && this.app.sourceFile) || wanted || (files.has(this.file) ? this.file : names[0]);
+    this.file =
+      (this.app.sourceFile && files.has(this.app.sourceFile) && this.app.sourceFile) ||
+      wanted ||
+      (files.has(this.file) ? this.file : names[0]);
     this.line = this.app.sourceLine ?? (wanted === this.file ? graph.cols.line[node] : null);
     this.app.sourceFile = this.app.sourceLine = null;
-    fill(this.files, names.map((name) => h("button", { class: name === this.file ? "on" : "", title: name, onclick: () => { this.app.sourceFile = name; this.update(); } }, h("b", baseName(name)), h("small.muted", `${total(files.get(name)).toLocaleString("en")} nodes · ${files.get(name).size} lines`))));
+    fill(
+      this.files,
+      names.map((name) =>
+        h(
+          "button",
+          {
+            class: name === this.file ? "on" : "",
+            title: name,
+            onclick: () => {
+              this.app.sourceFile = name;
+              this.update();
+            },
+          },
+          h("b", baseName(name)),
+          h(
+            "small.muted",
+            `${total(files.get(name)).toLocaleString("en")} nodes · ${plural(files.get(name).size, "line")}`,
+          ),
+        ),
+      ),
+    );
     if (!names.length) return void fill(this.code, h("p.empty", "No node of this graph says where it comes from."));
     this.render(files.get(this.file), node);
   }
 
   render(lines, node) {
-    const whole = this.app.capture.sources[this.file], numbers = [...lines.keys()].sort((a, b) => a - b).slice(0, MAX_LINES), rows = [];
-    let before = null, func = "";
+    const whole = this.app.capture.sources[this.file],
+      numbers = [...lines.keys()].sort((a, b) => a - b).slice(0, MAX_LINES),
+      rows = [];
+    let before = null,
+      func = "";
     const list = whole ? whole.slice(0, MAX_LINES).map((_, k) => k + 1) : numbers;
     for (const n of list) {
       const entry = lines.get(n);
-      if (!whole && entry.function && entry.function !== func) { rows.push(h("div.gap", h("span.no"), h("code.muted", `def ${(func = entry.function)}`))); before = null; }
-      else if (before !== null && n > before + 1) rows.push(h("div.gap", h("span.no", "⋮")));
+      if (!whole && entry.function && entry.function !== func) {
+        rows.push(h("div.gap", h("span.no"), h("code.muted", `def ${(func = entry.function)}`)));
+        before = null;
+      } else if (before !== null && n > before + 1) rows.push(h("div.gap", h("span.no", "⋮")));
       rows.push(this.row(n, whole ? whole[n - 1] : entry.code, entry, node));
       before = n;
     }
@@ -56,9 +91,15 @@ export class SourceView {
   }
 
   row(n, code, entry, node) {
-    const { graph, hits } = this.app, on = n === this.line || (entry && node !== null && entry.nodes.includes(node));
+    const { graph, hits } = this.app,
+      on = n === this.line || (entry && node !== null && entry.nodes.includes(node));
     const hit = hits && entry?.nodes.some((i) => hits[i]);
-    const row = h("div", { class: `line${on ? " on" : ""}${hit ? " hit" : ""}${entry ? " made" : ""}`, "data-line": n }, h("span.no", String(n)), h("code", code || " "));
+    const row = h(
+      "div",
+      { class: `line${on ? " on" : ""}${hit ? " hit" : ""}${entry ? " made" : ""}`, "data-line": n },
+      h("span.no", String(n)),
+      h("code", code || " "),
+    );
     if (entry) row.append(h("span.made", this.chips(entry.nodes, n, graph, node)));
     return row;
   }
@@ -67,10 +108,31 @@ export class SourceView {
   chips(nodes, line, graph, node) {
     const groups = new Map();
     for (const i of nodes) (groups.get(graph.short(i)) ?? groups.set(graph.short(i), []).get(graph.short(i))).push(i);
-    const chips = [...groups].map(([label, list]) => h("button.chip", { class: list.includes(node) ? "on" : "", title: list.length === 1 ? `${graph.name(list[0])}: ${graph.valueText(list[0])}` : `${list.length} nodes`,
-      onclick: () => (list.length === 1 ? this.app.select(list[0]) : this.app.search(`file:"${baseName(this.file)}:${line}" op:"${label}"`)) }, h("i.dot", { style: { background: `var(--op-${this.app.kindName(list[0])})` } }), label, list.length > 1 ? h("small", `×${list.length}`) : null));
-    return chips.length > MAX_CHIPS ? [...chips.slice(0, MAX_CHIPS), h("span.muted", `+${chips.length - MAX_CHIPS}`)] : chips;
+    const chips = [...groups].map(([label, list]) =>
+      h(
+        "button.chip",
+        {
+          class: list.includes(node) ? "on" : "",
+          title: list.length === 1 ? `${graph.name(list[0])}: ${graph.valueText(list[0])}` : `${list.length} nodes`,
+          onclick: () =>
+            list.length === 1
+              ? this.app.select(list[0])
+              : this.app.search(`file:"${baseName(this.file)}:${line}" op:"${label}"`),
+        },
+        h("i.dot", { style: { background: `var(--op-${this.app.kindName(list[0])})` } }),
+        label,
+        list.length > 1 ? h("small", `×${list.length}`) : null,
+      ),
+    );
+    return chips.length > MAX_CHIPS
+      ? [...chips.slice(0, MAX_CHIPS), h("span.muted", `+${chips.length - MAX_CHIPS}`)]
+      : chips;
   }
 }
 
-const total = (lines) => { let n = 0; for (const e of lines.values()) n += e.nodes.length; return n; };
+const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+const total = (lines) => {
+  let n = 0;
+  for (const e of lines.values()) n += e.nodes.length;
+  return n;
+};

@@ -7,14 +7,30 @@ const ROW = 24;
 class Column {
   constructor(view, side) {
     Object.assign(this, { view, side, graph: null, rows: [] });
-    this.pick = h("select", { "aria-label": side === "left" ? "Left graph" : "Right graph", onchange: (e) => view.choose(side, Number(e.target.value)) });
+    this.pick = h("select", {
+      "aria-label": side === "left" ? "Left graph" : "Right graph",
+      onchange: (e) => view.choose(side, Number(e.target.value)),
+    });
     this.body = h("div.rows");
-    this.scroll = h("div.scroll", { tabIndex: 0, onscroll: () => { this.paint(); view.wires(); } }, this.body);
+    this.scroll = h(
+      "div.scroll",
+      {
+        tabIndex: 0,
+        onscroll: () => {
+          this.paint();
+          view.wires();
+        },
+      },
+      this.body,
+    );
     this.element = h("div.column", h("header", this.pick), this.scroll);
   }
 
   show(graph, options) {
-    fill(this.pick, options.map((g) => h("option", { value: g.at, selected: g === graph }, `${g.stage} · ${g.title}`)));
+    fill(
+      this.pick,
+      options.map((g) => h("option", { value: g.at, selected: g === graph }, `${g.stage} · ${g.title}`)),
+    );
     if (this.graph !== graph) {
       this.graph = graph;
       this.rows = Array.from(graph.seq).filter((i) => !(graph.inline[i] && graph.users(i).length));
@@ -26,19 +42,45 @@ class Column {
 
   paint() {
     if (!this.graph) return;
-    const from = Math.max(0, Math.floor(this.scroll.scrollTop / ROW) - 4), to = Math.min(this.rows.length, from + Math.ceil(this.scroll.clientHeight / ROW) + 8);
-    this.from = from; this.to = to;
-    const { graph, view } = this, { app } = view, lit = view.lit?.[this.side];
-    fill(this.body, this.rows.slice(from, to).map((i, k) => h("div", { class: `row${lit?.has(i) ? " lit" : ""}${graph === app.graph && app.state.selected === i ? " on" : ""}`, "data-node": i, style: { top: `${(from + k) * ROW}px` },
-      onmouseenter: () => view.hover(this.side, i), onclick: () => view.click(this.side, i) },
-    h("i.dot", { style: { background: `var(--op-${app.kindName(i, graph)})` } }), h("span.name", graph.text("input", i) || graph.short(i)), h("span.mono.muted", graph.valueText(i)), h("small.muted", graph.text("module", i).split(".").slice(-2).join(".")))));
+    const from = Math.max(0, Math.floor(this.scroll.scrollTop / ROW) - 4),
+      to = Math.min(this.rows.length, from + Math.ceil(this.scroll.clientHeight / ROW) + 8);
+    this.from = from;
+    this.to = to;
+    const { graph, view } = this,
+      { app } = view,
+      lit = view.lit?.[this.side];
+    fill(
+      this.body,
+      this.rows
+        .slice(from, to)
+        .map((i, k) =>
+          h(
+            "div",
+            {
+              class: `row${lit?.has(i) ? " lit" : ""}${graph === app.graph && app.state.selected === i ? " on" : ""}`,
+              "data-node": i,
+              style: { top: `${(from + k) * ROW}px` },
+              onmouseenter: () => view.hover(this.side, i),
+              onclick: () => view.click(this.side, i),
+            },
+            h("i.dot", { style: { background: `var(--op-${app.kindName(i, graph)})` } }),
+            h("span.name", graph.text("input", i) || graph.short(i)),
+            h("span.mono.muted", graph.valueText(i)),
+            h("small.muted", graph.text("module", i).split(".").slice(-2).join(".")),
+          ),
+        ),
+    );
   }
 
-  y(i) { const k = this.at.get(i); return k === undefined ? null : k * ROW + ROW / 2 - this.scroll.scrollTop; }
+  y(i) {
+    const k = this.at.get(i);
+    return k === undefined ? null : k * ROW + ROW / 2 - this.scroll.scrollTop;
+  }
   reveal(i) {
     const k = this.at.get(i);
     if (k === undefined) return;
-    const y = k * ROW, s = this.scroll;
+    const y = k * ROW,
+      s = this.scroll;
     if (y < s.scrollTop || y > s.scrollTop + s.clientHeight - ROW) s.scrollTop = y - s.clientHeight / 2;
   }
 }
@@ -52,54 +94,114 @@ export class StagesView {
     this.note = h("p.muted.note", { role: "status" });
     this.element = h("section.stages", this.left.element, this.gutter, this.right.element, this.note);
     this.wires = perFrame(() => this.drawWires());
-    new ResizeObserver(() => { this.left.paint(); this.right.paint(); this.wires(); }).observe(this.element);
+    new ResizeObserver(() => {
+      this.left.paint();
+      this.right.paint();
+      this.wires();
+    }).observe(this.element);
   }
 
   /** The other graph: as chosen, else one linked to this by provenance, else any other of the same compile. */
   update() {
-    const { app } = this, { graph, capture } = app, all = capture.graphs;
-    const linked = all.find((g) => g !== graph && this.related(graph, g)), same = all.find((g) => g !== graph && g.compile_id === graph.compile_id && g.parent === null);
-    const other = all[app.state.other] && app.state.other !== graph.at ? all[app.state.other] : linked ?? same ?? all.find((g) => g !== graph) ?? graph;
+    const { app } = this,
+      { graph, capture } = app,
+      all = capture.graphs;
+    const linked = all.find((g) => g !== graph && this.related(graph, g)),
+      same = all.find((g) => g !== graph && g.compile_id === graph.compile_id && g.parent === null);
+    const other =
+      all[app.state.other] && app.state.other !== graph.at
+        ? all[app.state.other]
+        : (linked ?? same ?? all.find((g) => g !== graph) ?? graph);
     this.left.show(graph, all);
     this.right.show(other, all);
-    this.note.textContent = other === graph ? "The capture holds one graph; capture with stages=\"all\" to compare stages." : this.related(graph, other) ? "Hover a node to see what it came from and what it became." : "These two graphs are not linked by provenance.";
+    this.note.textContent =
+      other === graph
+        ? 'The capture holds one graph; capture with stages="all" to compare stages.'
+        : this.related(graph, other)
+          ? "Hover a node to see what it came from and what it became."
+          : "These two graphs are not linked by provenance.";
     const selected = app.state.selected;
-    if (selected !== null && selected < graph.n) { this.left.reveal(selected); this.mark("left", selected, true); }
+    if (selected !== null && selected < graph.n) {
+      this.left.reveal(selected);
+      this.mark("left", selected, true);
+    }
     this.wires();
   }
 
-  related(a, b) { for (const [from, to] of [[a, b], [b, a]]) for (const pairs of from.up.values()) if (pairs.some(([g]) => g === to.at)) return true; return false; }
-  choose(side, at) { if (side === "left") this.app.openGraph(this.app.capture.graphs[at], "stages"); else { this.app.set({ other: at }); this.update(); } }
+  related(a, b) {
+    for (const [from, to] of [
+      [a, b],
+      [b, a],
+    ])
+      for (const pairs of from.up.values()) if (pairs.some(([g]) => g === to.at)) return true;
+    return false;
+  }
+  choose(side, at) {
+    if (side === "left") this.app.openGraph(this.app.capture.graphs[at], "stages");
+    else {
+      this.app.set({ other: at });
+      this.update();
+    }
+  }
 
   /** Nodes of `b` that `i` of `a` came from or became. */
-  partners(a, i, b) { return [...(a.up.get(i) ?? []), ...(a.down.get(i) ?? [])].filter(([g]) => g === b.at).map(([, j]) => j); }
+  partners(a, i, b) {
+    return [...(a.up.get(i) ?? []), ...(a.down.get(i) ?? [])].filter(([g]) => g === b.at).map(([, j]) => j);
+  }
 
   mark(side, i, scroll = false) {
-    const [a, b] = side === "left" ? [this.left, this.right] : [this.right, this.left], found = this.partners(a.graph, i, b.graph);
+    const [a, b] = side === "left" ? [this.left, this.right] : [this.right, this.left],
+      found = this.partners(a.graph, i, b.graph);
     const siblings = new Set(found.flatMap((j) => this.partners(b.graph, j, a.graph)).concat(i));
     this.lit = { [side]: siblings, [side === "left" ? "right" : "left"]: new Set(found) };
     if (scroll && found.length) b.reveal(found[0]);
-    this.left.paint(); this.right.paint(); this.wires();
+    this.left.paint();
+    this.right.paint();
+    this.wires();
   }
 
-  hover(side, i) { if (!this.lit?.[side]?.has(i) || this.lit.anchor !== i) { this.mark(side, i); this.lit.anchor = i; } }
-  click(side, i) { this.mark(side, i, true); const graph = this[side].graph; if (graph === this.app.graph) this.app.select(i); else this.app.goTo(graph, i, "stages"); }
+  hover(side, i) {
+    if (!this.lit?.[side]?.has(i) || this.lit.anchor !== i) {
+      this.mark(side, i);
+      this.lit.anchor = i;
+    }
+  }
+  click(side, i) {
+    this.mark(side, i, true);
+    const graph = this[side].graph;
+    if (graph === this.app.graph) this.app.select(i);
+    else this.app.goTo(graph, i, "stages");
+  }
 
   /** Curves between related rows in view, the lit ones strong. */
   drawWires() {
-    const el = this.gutter, { width, height } = el.getBoundingClientRect(), dpr = window.devicePixelRatio || 1;
+    const el = this.gutter,
+      { width, height } = el.getBoundingClientRect(),
+      dpr = window.devicePixelRatio || 1;
     if (!width || !this.left.graph) return;
-    el.width = width * dpr; el.height = height * dpr;
-    const ctx = el.getContext("2d"), css = getComputedStyle(el), top = this.left.scroll.offsetTop - el.offsetTop;
+    el.width = width * dpr;
+    el.height = height * dpr;
+    const ctx = el.getContext("2d"),
+      css = getComputedStyle(el),
+      top = this.left.scroll.offsetTop - el.offsetTop;
     ctx.scale(dpr, dpr);
-    ctx.beginPath(); ctx.rect(0, top, width, height); ctx.clip();
+    ctx.beginPath();
+    ctx.rect(0, top, width, height);
+    ctx.clip();
     const line = (i, j, lit) => {
-      const a = this.left.y(i), b = this.right.y(j);
+      const a = this.left.y(i),
+        b = this.right.y(j);
       if (a === null || b === null) return;
-      ctx.strokeStyle = css.getPropertyValue(lit ? "--accent" : "--line2"); ctx.lineWidth = lit ? 1.8 : 1;
-      ctx.beginPath(); ctx.moveTo(0, a + top); ctx.bezierCurveTo(width / 2, a + top, width / 2, b + top, width, b + top); ctx.stroke();
+      ctx.strokeStyle = css.getPropertyValue(lit ? "--accent" : "--line2");
+      ctx.lineWidth = lit ? 1.8 : 1;
+      ctx.beginPath();
+      ctx.moveTo(0, a + top);
+      ctx.bezierCurveTo(width / 2, a + top, width / 2, b + top, width, b + top);
+      ctx.stroke();
     };
-    for (const i of this.left.rows.slice(this.left.from, this.left.to)) for (const j of this.partners(this.left.graph, i, this.right.graph)) line(i, j, false);
-    for (const i of this.lit?.left ?? []) for (const j of this.partners(this.left.graph, i, this.right.graph)) if (this.lit.right?.has(j)) line(i, j, true);
+    for (const i of this.left.rows.slice(this.left.from, this.left.to))
+      for (const j of this.partners(this.left.graph, i, this.right.graph)) line(i, j, false);
+    for (const i of this.lit?.left ?? [])
+      for (const j of this.partners(this.left.graph, i, this.right.graph)) if (this.lit.right?.has(j)) line(i, j, true);
   }
 }

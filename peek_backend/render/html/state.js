@@ -1,6 +1,19 @@
 // What the page shows, kept in the URL's hash: a link opens the same view. Unknown or broken parts are dropped.
 
-const KEYS = { view: "v", graph: "g", selected: "s", query: "q", open: "o", camera: "c", overlay: "m", reach: "r", other: "b", sort: "t", theme: "d", focus: "f" };
+const KEYS = {
+  view: "v",
+  graph: "g",
+  selected: "s",
+  query: "q",
+  open: "o",
+  camera: "c",
+  overlay: "m",
+  reach: "r",
+  other: "b",
+  sort: "t",
+  theme: "d",
+  focus: "f",
+};
 
 export function writeHash(state) {
   const parts = [];
@@ -12,20 +25,28 @@ export function writeHash(state) {
 }
 
 export function readHash(hash) {
-  const state = {}, names = Object.fromEntries(Object.entries(KEYS).map(([n, k]) => [k, n]));
+  const state = {},
+    names = Object.fromEntries(Object.entries(KEYS).map(([n, k]) => [k, n]));
   for (const part of hash.replace(/^#/, "").split("&")) {
-    const at = part.indexOf("="), name = names[part.slice(0, at)];
+    const at = part.indexOf("="),
+      name = names[part.slice(0, at)];
     if (!name) continue;
-    try { state[name] = decodeURIComponent(part.slice(at + 1)); } catch { /* not one of ours */ }
+    try {
+      state[name] = decodeURIComponent(part.slice(at + 1));
+    } catch {
+      /* not one of ours */
+    }
   }
-  for (const key of ["graph", "other"]) if (key in state) state[key] = /^\d+$/.test(state[key]) ? Number(state[key]) : undefined;
+  for (const key of ["graph", "other"])
+    if (key in state) state[key] = /^\d+$/.test(state[key]) ? Number(state[key]) : undefined;
   return state;
 }
 
 /** Numbers as ranges in base 36: 3, 4, 5, 9 is `3-5.9`. */
 export function packNumbers(numbers) {
-  const sorted = [...numbers].sort((a, b) => a - b), parts = [];
-  for (let k = 0; k < sorted.length; ) {
+  const sorted = [...numbers].sort((a, b) => a - b),
+    parts = [];
+  for (let k = 0; k < sorted.length;) {
     let end = k;
     while (sorted[end + 1] === sorted[end] + 1) end++;
     parts.push(end > k ? `${sorted[k].toString(36)}-${sorted[end].toString(36)}` : sorted[k].toString(36));

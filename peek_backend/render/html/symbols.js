@@ -6,46 +6,174 @@ import { fill, h } from "./dom.js";
 const MANY = 5;
 
 export class SymbolsView {
-  constructor(app) { this.app = app; this.element = h("section.symbols.page"); }
+  constructor(app) {
+    this.app = app;
+    this.element = h("section.symbols.page");
+  }
 
   update() {
-    const { graph } = this.app, { symbols, guards, relations } = graph;
-    const plain = guards.filter((g) => !g.ambient), ambient = guards.filter((g) => g.ambient);
-    fill(this.element, h("h2", "Symbols"),
-      symbols.length ? h("div.cards", symbols.map((s) => this.symbol(s))) : h("p.empty", "Every size of this graph is static."),
-      relations?.length ? h("section", h("h3", "Relations"), h("ul.plain", relations.map((r) => h("li", h("code", r))))) : null,
-      h("h2", "Guards"), plain.length ? this.guards(plain) : h("p.empty", "The capture lists no guards for this graph."),
-      ambient.length ? h("details.ambient", h("summary", `${ambient.length} on the state of the process`), h("ul", ambient.map((g) => h("li", h("code", g.text), " ", h("span.muted", g.type))))) : null,
-      Object.keys(graph.state ?? {}).length ? h("section", h("h2", "Traced under"), h("dl.env", Object.entries(graph.state).map(([k, v]) => [h("dt", k), h("dd", v)]))) : null);
+    const { graph } = this.app,
+      { symbols, guards, relations } = graph;
+    const plain = guards.filter((g) => !g.ambient),
+      ambient = guards.filter((g) => g.ambient);
+    fill(
+      this.element,
+      h("h2", "Symbols"),
+      symbols.length
+        ? h(
+            "div.cards",
+            symbols.map((s) => this.symbol(s)),
+          )
+        : h("p.empty", "Every size of this graph is static."),
+      relations?.length
+        ? h(
+            "section",
+            h("h3", "Relations"),
+            h(
+              "ul.plain",
+              relations.map((r) => h("li", h("code", r))),
+            ),
+          )
+        : null,
+      h("h2", "Guards"),
+      plain.length ? this.guards(plain) : h("p.empty", "The capture lists no guards for this graph."),
+      ambient.length
+        ? h(
+            "details.ambient",
+            h("summary", `${ambient.length} on the state of the process`),
+            h(
+              "ul",
+              ambient.map((g) => h("li", h("code", g.text), " ", h("span.muted", g.type))),
+            ),
+          )
+        : null,
+      Object.keys(graph.state ?? {}).length
+        ? h(
+            "section",
+            h("h2", "Traced under"),
+            h(
+              "dl.env",
+              Object.entries(graph.state).map(([k, v]) => [h("dt", k), h("dd", v)]),
+            ),
+          )
+        : null,
+    );
   }
 
   symbol(s) {
-    const state = s.replaced_by != null ? ["warn", `static: ${s.replaced_by}`] : s.unbacked ? ["", "unbacked"] : ["good", "dynamic"];
-    return h("article.card", h("header", h("b.mono", s.name), h("span", { class: `tag ${state[0]}` }, state[1]), h("button.link", { onclick: () => this.app.search(`shape:${s.name}`) }, "find nodes")),
-      this.range(s), h("dl", (s.sources ?? []).length ? [h("dt", "from"), h("dd.mono", s.sources.join(" = "))] : null, s.hint != null ? [h("dt", "while tracing"), h("dd.mono", String(s.hint))] : null),
-      (s.sources ?? []).length > 1 ? h("p.muted", "These sizes were equal while tracing, so they share one symbol.") : null, this.chain(s));
+    const state =
+      s.replaced_by != null
+        ? ["warn", `static: ${s.replaced_by}`]
+        : s.unbacked
+          ? ["", "unbacked"]
+          : ["good", "dynamic"];
+    return h(
+      "article.card",
+      h(
+        "header",
+        h("b.mono", s.name),
+        h("span", { class: `tag ${state[0]}` }, state[1]),
+        h("button.link", { onclick: () => this.app.search(`shape:${s.name}`) }, "find nodes"),
+      ),
+      this.range(s),
+      h(
+        "dl",
+        (s.sources ?? []).length ? [h("dt", "from"), h("dd.mono", s.sources.join(" = "))] : null,
+        s.hint != null ? [h("dt", "while tracing"), h("dd.mono", String(s.hint))] : null,
+      ),
+      (s.sources ?? []).length > 1
+        ? h("p.muted", "These sizes were equal while tracing, so they share one symbol.")
+        : null,
+      this.chain(s),
+    );
   }
 
   range(s) {
     if (s.replaced_by != null) return null;
-    const lo = s.lower ?? -Infinity, hi = s.upper ?? Infinity, single = lo === hi, text = `${lo === -Infinity ? "-∞" : lo} … ${hi === Infinity ? "∞" : hi}`;
-    const at = (v) => (v <= 0 ? 0 : Math.min(100, (Math.log2(v + 1) / 24) * 100)), a = at(lo), b = hi === Infinity ? 100 : at(hi);
-    return h("div.range", { role: "img", "aria-label": `from ${text}` }, h("span.mono", text), h("div.track", h("i", { style: { left: `${a}%`, width: `${Math.max(1, b - a)}%` } }), typeof s.hint === "number" ? h("b", { style: { left: `${at(s.hint)}%` } }) : null), single ? h("span.tag.warn", "one value") : null);
+    const lo = s.lower ?? -Infinity,
+      hi = s.upper ?? Infinity,
+      single = lo === hi,
+      text = `${lo === -Infinity ? "-∞" : lo} … ${hi === Infinity ? "∞" : hi}`;
+    const at = (v) => (v <= 0 ? 0 : Math.min(100, (Math.log2(v + 1) / 24) * 100)),
+      a = at(lo),
+      b = hi === Infinity ? 100 : at(hi);
+    return h(
+      "div.range",
+      { role: "img", "aria-label": `from ${text}` },
+      h("span.mono", text),
+      h(
+        "div.track",
+        h("i", { style: { left: `${a}%`, width: `${Math.max(1, b - a)}%` } }),
+        typeof s.hint === "number" ? h("b", { style: { left: `${at(s.hint)}%` } }) : null,
+      ),
+      single ? h("span.tag.warn", "one value") : null,
+    );
   }
 
-  /** Why the symbol is what it is: every fact with the user's line that caused it, in order. */
-  chain(s) {
-    if (!s.facts?.length) return null;
-    const seen = new Set(), facts = s.facts.filter((f) => { const key = JSON.stringify(f); return !seen.has(key) && seen.add(key); });
-    const row = (f) => h("li", h("span", f.text), f.user ? h("div.where", f.user.code ? h("code", f.user.code) : null, h("button.link", { onclick: () => this.app.goSource(f.user.file, f.user.line) }, `${baseName(f.user.file)}:${f.user.line}`)) : null);
-    return h("ol.why", facts.slice(0, MANY).map(row), facts.length > MANY ? h("li", h("details", h("summary", `${facts.length - MANY} more`), h("ol.why", facts.slice(MANY, 200).map(row)))) : null,
-      s.replaced_by != null ? h("li.end", `so it is ${s.replaced_by} in this graph`) : null);
+  /** Why the symbol is what it is: every fact with the user's line that caused it, in order, and what would change it. */
+  chain({ why }) {
+    const row = (f) =>
+      h(
+        "li",
+        h("span", f.text),
+        f.user
+          ? h(
+              "div.where",
+              f.user.code ? h("code", f.user.code) : null,
+              h(
+                "button.link",
+                { onclick: () => this.app.goSource(f.user.file, f.user.line) },
+                `${baseName(f.user.file)}:${f.user.line}`,
+              ),
+            )
+          : null,
+      );
+    const rest = why.chain.slice(MANY, 200);
+    return h(
+      "div",
+      h(
+        "ol.why",
+        why.chain.slice(0, MANY).map(row),
+        rest.length
+          ? h("li", h("details", h("summary", `${why.chain.length - MANY} more`), h("ol.why", rest.map(row))))
+          : null,
+        h("li.end", why.verdict),
+      ),
+      why.change ? h("p.fix", why.change) : null,
+    );
   }
 
   guards(list) {
     const groups = new Map();
     for (const g of list) (groups.get(g.source || "") ?? groups.set(g.source || "", []).get(g.source || "")).push(g);
-    return h("div.wide", h("table.list", h("thead", h("tr", ["source", "condition", "kind", "user line"].map((t) => h("th", t)))),
-      h("tbody", [...groups].slice(0, 2000).flatMap(([source, all]) => all.map((g, k) => h("tr", h("td.mono", k ? "" : source), h("td.mono", g.text), h("td.muted", g.type), h("td.muted", g.user ? `${baseName(g.user.file)}:${g.user.line}` : "")))))));
+    return h(
+      "div.wide",
+      h(
+        "table.list",
+        h(
+          "thead",
+          h(
+            "tr",
+            ["source", "condition", "kind", "user line"].map((t) => h("th", t)),
+          ),
+        ),
+        h(
+          "tbody",
+          [...groups]
+            .slice(0, 2000)
+            .flatMap(([source, all]) =>
+              all.map((g, k) =>
+                h(
+                  "tr",
+                  h("td.mono", k ? "" : source),
+                  h("td.mono", g.text),
+                  h("td.muted", g.type),
+                  h("td.muted", g.user ? `${baseName(g.user.file)}:${g.user.line}` : ""),
+                ),
+              ),
+            ),
+        ),
+      ),
+    );
   }
 }

@@ -11,8 +11,23 @@ const COLUMNS = [
   { key: "value", title: "value", width: "minmax(130px, 1.3fr)", text: (g, i) => g.valueText(i), mono: true },
   { key: "args", title: "args", width: "minmax(140px, 2fr)", text: (g, i) => g.argsText(i), mono: true, wide: true },
   { key: "module", title: "module", width: "minmax(110px, 1.3fr)", text: (g, i) => g.text("module", i), wide: true },
-  { key: "bytes", title: "bytes", width: "80px", number: (g, i) => g.value(i)?.bytes ?? -1, text: (g, i) => bytesText(g.value(i)?.bytes), right: true },
-  { key: "users", title: "users", width: "58px", number: (g, i) => g.users(i).length, text: (g, i) => String(g.users(i).length), right: true, wide: true },
+  {
+    key: "bytes",
+    title: "bytes",
+    width: "80px",
+    number: (g, i) => g.value(i)?.bytes ?? -1,
+    text: (g, i) => bytesText(g.value(i)?.bytes),
+    right: true,
+  },
+  {
+    key: "users",
+    title: "users",
+    width: "58px",
+    number: (g, i) => g.users(i).length,
+    text: (g, i) => String(g.users(i).length),
+    right: true,
+    wide: true,
+  },
   { key: "line", title: "source", width: "minmax(110px, 1fr)", number: null, text: (g, i) => g.place(i), wide: true },
 ];
 
@@ -21,20 +36,42 @@ export class TableView {
     this.app = app;
     this.body = h("div.rows", { role: "rowgroup" });
     this.head = h("div.row.head", { role: "row" });
-    this.scroll = h("div.scroll", { tabIndex: 0, onscroll: () => this.paint(), onkeydown: (e) => this.key(e) }, this.body);
+    this.scroll = h(
+      "div.scroll",
+      { tabIndex: 0, onscroll: () => this.paint(), onkeydown: (e) => this.key(e) },
+      this.body,
+    );
     this.count = h("span.muted", { role: "status" });
-    this.table = h("div.grid", { role: "table", "aria-label": "Nodes of the graph" }, h("div", { role: "rowgroup" }, this.head), this.scroll);
-    this.element = h("section.table", h("div.bar", this.count, h("span.space"),
-      h("button.plain", { onclick: () => this.copy("markdown") }, "Copy as Markdown"), h("button.plain", { onclick: () => this.copy("csv") }, "Copy as CSV")), this.table);
+    this.table = h(
+      "div.grid",
+      { role: "table", "aria-label": "Nodes of the graph" },
+      h("div", { role: "rowgroup" }, this.head),
+      this.scroll,
+    );
+    this.element = h(
+      "section.table",
+      h(
+        "div.bar",
+        this.count,
+        h("span.space"),
+        h("button.plain", { onclick: () => this.copy("markdown") }, "Copy as Markdown"),
+        h("button.plain", { onclick: () => this.copy("csv") }, "Copy as CSV"),
+      ),
+      this.table,
+    );
     this.sort = { key: "index", down: false };
     new ResizeObserver(() => this.paint()).observe(this.scroll);
   }
 
-  columns() { return this.app.narrow() ? COLUMNS.filter((c) => !c.wide && c.key !== "bytes" && c.key !== "index") : COLUMNS; }
+  columns() {
+    return this.app.narrow() ? COLUMNS.filter((c) => !c.wide && c.key !== "bytes" && c.key !== "index") : COLUMNS;
+  }
 
   /** Rows in order: of the search if there is one, sorted by the chosen column. */
   update() {
-    const { graph, hits } = this.app, column = COLUMNS.find((c) => c.key === this.sort.key) ?? COLUMNS[0], rows = [];
+    const { graph, hits } = this.app,
+      column = COLUMNS.find((c) => c.key === this.sort.key) ?? COLUMNS[0],
+      rows = [];
     for (let i = 0; i < graph.n; i++) if (!hits || hits[i]) rows.push(i);
     if (column.key !== "index") {
       const keys = new Map(rows.map((i) => [i, column.number ? column.number(graph, i) : column.text(graph, i)]));
@@ -43,7 +80,9 @@ export class TableView {
     }
     if (this.sort.down) rows.reverse();
     this.rows = rows;
-    this.count.textContent = hits ? `${rows.length.toLocaleString("en")} of ${graph.n.toLocaleString("en")} nodes` : `${graph.n.toLocaleString("en")} nodes`;
+    this.count.textContent = hits
+      ? `${rows.length.toLocaleString("en")} of ${graph.n.toLocaleString("en")} nodes`
+      : `${graph.n.toLocaleString("en")} nodes`;
     this.body.style.height = `${rows.length * ROW}px`;
     this.header();
     this.paint();
@@ -54,11 +93,23 @@ export class TableView {
     this.table.style.setProperty("--columns", columns.map((c) => c.width).join(" "));
     this.table.setAttribute("aria-rowcount", this.rows.length + 1);
     this.table.setAttribute("aria-colcount", columns.length);
-    fill(this.head, columns.map((c) => {
-      const on = this.sort.key === c.key;
-      return h("button.cell", { role: "columnheader", "aria-sort": on ? (this.sort.down ? "descending" : "ascending") : "none", class: c.right ? "right" : "", onclick: () => this.sortBy(c.key) },
-        c.title, on ? h("span.sort", this.sort.down ? " ↓" : " ↑") : null);
-    }));
+    fill(
+      this.head,
+      columns.map((c) => {
+        const on = this.sort.key === c.key;
+        return h(
+          "button.cell",
+          {
+            role: "columnheader",
+            "aria-sort": on ? (this.sort.down ? "descending" : "ascending") : "none",
+            class: c.right ? "right" : "",
+            onclick: () => this.sortBy(c.key),
+          },
+          c.title,
+          on ? h("span.sort", this.sort.down ? " ↓" : " ↑") : null,
+        );
+      }),
+    );
   }
 
   sortBy(key) {
@@ -69,34 +120,63 @@ export class TableView {
 
   paint() {
     if (!this.rows || !this.element.isConnected) return;
-    const from = Math.max(0, Math.floor(this.scroll.scrollTop / ROW) - 8), to = Math.min(this.rows.length, from + Math.ceil(this.scroll.clientHeight / ROW) + 16);
-    fill(this.body, this.rows.slice(from, to).map((i, k) => this.row(i, from + k)));
+    const from = Math.max(0, Math.floor(this.scroll.scrollTop / ROW) - 8),
+      to = Math.min(this.rows.length, from + Math.ceil(this.scroll.clientHeight / ROW) + 16);
+    fill(
+      this.body,
+      this.rows.slice(from, to).map((i, k) => this.row(i, from + k)),
+    );
   }
 
   row(i, at) {
-    const { graph } = this.app, selected = this.app.state.selected === i;
-    return h("div.row", { role: "row", "aria-rowindex": at + 2, "aria-selected": String(selected), style: { top: `${at * ROW}px` }, "data-node": i, class: selected ? "on" : "", onclick: () => this.app.select(i), ondblclick: () => this.app.go("graph", i) },
-      this.columns().map((c) => h("span.cell", { role: "cell", class: `${c.mono ? "mono" : ""} ${c.right ? "right" : ""}`, title: c.text(graph, i) },
-        c.kind ? h("i.dot", { style: { background: `var(--op-${this.app.kindName(i)})` } }) : null, c.text(graph, i))));
+    const { graph } = this.app,
+      selected = this.app.state.selected === i;
+    return h(
+      "div.row",
+      {
+        role: "row",
+        "aria-rowindex": at + 2,
+        "aria-selected": String(selected),
+        style: { top: `${at * ROW}px` },
+        "data-node": i,
+        class: selected ? "on" : "",
+        onclick: () => this.app.select(i),
+        ondblclick: () => this.app.go("graph", i),
+      },
+      this.columns().map((c) =>
+        h(
+          "span.cell",
+          { role: "cell", class: `${c.mono ? "mono" : ""} ${c.right ? "right" : ""}`, title: c.text(graph, i) },
+          c.kind ? h("i.dot", { style: { background: `var(--op-${this.app.kindName(i)})` } }) : null,
+          c.text(graph, i),
+        ),
+      ),
+    );
   }
 
   key(e) {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity }[e.key];
     if (step === undefined || !this.rows.length) return;
     e.preventDefault();
-    const now = this.rows.indexOf(this.app.state.selected), at = Math.max(0, Math.min(this.rows.length - 1, (now < 0 ? -1 : now) + step));
+    const now = this.rows.indexOf(this.app.state.selected),
+      at = Math.max(0, Math.min(this.rows.length - 1, (now < 0 ? -1 : now) + step));
     this.app.select(this.rows[at]);
     this.reveal(at);
   }
 
   reveal(at) {
-    const y = at * ROW, { scrollTop, clientHeight } = this.scroll;
+    const y = at * ROW,
+      { scrollTop, clientHeight } = this.scroll;
     if (y < scrollTop) this.scroll.scrollTop = y;
     else if (y + ROW > scrollTop + clientHeight) this.scroll.scrollTop = y + ROW - clientHeight;
     this.paint();
   }
 
-  show(node) { const at = this.rows?.indexOf(node) ?? -1; if (at >= 0) this.reveal(at); this.paint(); }
+  show(node) {
+    const at = this.rows?.indexOf(node) ?? -1;
+    if (at >= 0) this.reveal(at);
+    this.paint();
+  }
 
   async copy(format) {
     const done = await copyText(this.text(format));
@@ -104,10 +184,16 @@ export class TableView {
   }
 
   text(format) {
-    const { graph } = this.app, cells = this.rows.map((i) => COLUMNS.map((c) => c.text(graph, i))), titles = COLUMNS.map((c) => c.title);
+    const { graph } = this.app,
+      cells = this.rows.map((i) => COLUMNS.map((c) => c.text(graph, i))),
+      titles = COLUMNS.map((c) => c.title);
     if (format === "csv") return [titles, ...cells].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
     const line = (row) => `| ${row.map(markdownCell).join(" | ")} |`;
-    return [line(titles), `|${COLUMNS.map((c) => (c.right ? " ---: |" : " --- |")).join("")}`, ...cells.map(line)].join("\n") + "\n";
+    return (
+      [line(titles), `|${COLUMNS.map((c) => (c.right ? " ---: |" : " --- |")).join("")}`, ...cells.map(line)].join(
+        "\n",
+      ) + "\n"
+    );
   }
 }
 

@@ -2,39 +2,88 @@
 
 import { baseName } from "./data.js";
 import { fill, h } from "./dom.js";
-import { phaseRow } from "./overview.js";
+import { phaseRow, phaseRows } from "./overview.js";
 
-const OUTCOMES = { compiled: ["good", "compiled"], broken: ["warn", "broken by a graph break"], skipped: ["bad", "left in eager"], limit: ["bad", "given up at the recompile limit"], failed: ["bad", "failed"], empty: ["", "nothing to compile"] };
+const OUTCOMES = {
+  compiled: ["good", "compiled"],
+  broken: ["warn", "broken by a graph break"],
+  skipped: ["bad", "left in eager"],
+  limit: ["bad", "given up at the recompile limit"],
+  failed: ["bad", "failed"],
+  empty: ["", "nothing to compile"],
+};
 
 export class TimelineView {
-  constructor(app) { this.app = app; this.element = h("section.timeline.page"); }
+  constructor(app) {
+    this.app = app;
+    this.element = h("section.timeline.page");
+  }
 
   update() {
     if (this.done) return;
     this.done = true;
-    const { capture } = this.app, { frames, breaks, recompiles } = capture;
+    const { capture } = this.app,
+      { frames, breaks, recompiles } = capture;
     const tops = frames.map((f, k) => [f, k]).filter(([f]) => f.resume_of == null);
-    const loose = breaks.filter((b) => b.frame == null || !frames[b.frame]), again = recompiles.filter((r) => r.frame == null || !frames[r.frame]);
-    fill(this.element, h("h2", "Breaks and recompiles"),
-      !frames.length && !breaks.length && !recompiles.length ? h("p.empty", "No break and no recompile. The capture lists no frames: it was taken from graphs alone.") : null,
-      tops.map(([, k]) => this.frame(k)), loose.map((b) => this.broke(b)), again.map((r) => this.again(r)), this.unread());
+    const loose = breaks.filter((b) => b.frame == null || !frames[b.frame]),
+      again = recompiles.filter((r) => r.frame == null || !frames[r.frame]);
+    fill(
+      this.element,
+      h("h2", "Breaks and recompiles"),
+      !frames.length && !breaks.length && !recompiles.length
+        ? h("p.empty", "No break and no recompile. The capture lists no frames: it was taken from graphs alone.")
+        : null,
+      tops.map(([, k]) => this.frame(k)),
+      loose.map((b) => this.broke(b)),
+      again.map((r) => this.again(r)),
+      this.unread(),
+    );
   }
 
   /** A frame, its events, and under it the frames that resume it. */
   frame(k, depth = 0) {
-    const { capture } = this.app, f = capture.frames[k], [tone, words] = OUTCOMES[f.outcome ?? "compiled"] ?? ["", f.outcome];
-    const phases = Object.entries(f.phases ?? {}).map(([id, list]) => ({ id, name: "", phases: list.filter((p) => p.name !== "total"), total: list.filter((p) => p.name !== "total").reduce((s, p) => s + p.seconds, 0) }));
+    const { capture } = this.app,
+      f = capture.frames[k],
+      [tone, words] = OUTCOMES[f.outcome ?? "compiled"] ?? ["", f.outcome];
+    const phases = phaseRows(f, "");
     const most = Math.max(0.001, ...phases.map((p) => p.total));
     const resumed = depth < 40 ? capture.frames.map((g, i) => [g, i]).filter(([g]) => g.resume_of === k) : [];
-    return h("article", { class: `frame ${tone}` },
-      h("header", h("i.mark", { "aria-hidden": "true" }), h("b", f.name), h("span", { class: `tag ${tone}` }, words), h("span.muted", f.file ? `${baseName(f.file)}:${f.line}` : "")),
+    return h(
+      "article",
+      { class: `frame ${tone}` },
+      h(
+        "header",
+        h("i.mark", { "aria-hidden": "true" }),
+        h("b", f.name),
+        h("span", { class: `tag ${tone}` }, words),
+        h("span.muted", f.file ? `${baseName(f.file)}:${f.line}` : ""),
+      ),
       f.reason ? h("p", f.reason) : null,
-      (f.compile_ids ?? []).length ? h("p", "compiles ", f.compile_ids.map((id) => this.graphLink(id))) : null,
+      (f.compile_ids ?? []).length
+        ? h(
+            "p",
+            "compiles ",
+            f.compile_ids.map((id) => this.graphLink(id)),
+          )
+        : null,
       capture.breaks.filter((b) => b.frame === k).map((b) => this.broke(b)),
       this.story(k),
-      phases.length ? h("div.phases", phases.map((p) => phaseRow(p, most))) : null,
-      Object.keys(f.calls ?? {}).length ? h("p.muted", `calls: ${Object.entries(f.calls).map(([id, n]) => `${id} ×${n}`).join(", ")}`) : null,
-      resumed.map(([, i]) => this.frame(i, depth + 1)));
+      phases.length
+        ? h(
+            "div.phases",
+            phases.map((p) => phaseRow(p, most)),
+          )
+        : null,
+      Object.keys(f.calls ?? {}).length
+        ? h(
+            "p.muted",
+            `calls: ${Object.entries(f.calls)
+              .map(([id, n]) => `${id} ×${n}`)
+              .join(", ")}`,
+          )
+        : null,
+      resumed.map(([, i]) => this.frame(i, depth + 1)),
+    );
   }
 
   graphLink(id) {
@@ -44,27 +93,100 @@ export class TimelineView {
 
   broke(b) {
     const last = b.stack?.[b.stack.length - 1];
-    return h("div.event.broke", h("div", h("span.tag.warn", b.intent === "user" ? "break asked for" : b.split === false ? "frame skipped" : "graph break"), " ", h("b", b.reason), " ", b.id ? h("span.muted.mono", b.id) : null, b.compile_id ? [" ends ", this.graphLink(b.compile_id)] : null),
-      last ? h("div.where", last.code ? h("code", last.code) : null, h("span.muted", `${baseName(last.file)}:${last.line}`)) : null,
-      b.explanation ? h("p", b.explanation) : null, b.hints?.length ? h("ul.fix", b.hints.map((x) => h("li", x))) : null,
-      b.stack?.length > 1 ? h("details", h("summary", "stack"), h("ol.stack", b.stack.map((s) => h("li", h("code", `${baseName(s.file)}:${s.line}`), " ", s.code || s.function || "")))) : null,
-      b.link ? h("p.muted.mono.small", b.link) : null);
+    return h(
+      "div.event.broke",
+      h(
+        "div",
+        h(
+          "span.tag.warn",
+          b.intent === "user" ? "break asked for" : b.split === false ? "frame skipped" : "graph break",
+        ),
+        " ",
+        h("b", b.reason),
+        " ",
+        b.id ? h("span.muted.mono", b.id) : null,
+        b.compile_id ? [" ends ", this.graphLink(b.compile_id)] : null,
+      ),
+      last
+        ? h(
+            "div.where",
+            last.code ? h("code", last.code) : null,
+            h("span.muted", `${baseName(last.file)}:${last.line}`),
+          )
+        : null,
+      b.explanation ? h("p", b.explanation) : null,
+      b.hints?.length
+        ? h(
+            "ul.fix",
+            b.hints.map((x) => h("li", x)),
+          )
+        : null,
+      b.stack?.length > 1
+        ? h(
+            "details",
+            h("summary", "stack"),
+            h(
+              "ol.stack",
+              b.stack.map((s) => h("li", h("code", `${baseName(s.file)}:${s.line}`), " ", s.code || s.function || "")),
+            ),
+          )
+        : null,
+      b.link ? h("p.muted.mono.small", b.link) : null,
+    );
   }
 
   /** Recompiles of a frame as variants 1, 2, 3…, each with the guard that failed. */
   story(k) {
     const list = this.app.capture.recompiles.filter((r) => r.frame === k);
-    return list.length ? h("ol.story", list.map((r) => h("li", this.again(r)))) : null;
+    return list.length
+      ? h(
+          "ol.story",
+          list.map((r) => h("li", this.again(r))),
+        )
+      : null;
   }
 
   again(r) {
-    return h("div.event.again", h("div", h("span", { class: `tag ${r.refused ? "bad" : "warn"}` }, r.refused ? "refused" : r.variant ? `variant ${r.variant}` : "recompile"), " ", this.graphLink(r.compile_id)),
-      (r.failed ?? []).map((g) => h("div.guard", h("code", g.source || g.text), g.expected != null ? [" expected ", h("b.mono", g.expected), ", got ", h("b.mono", g.got ?? "?")] : h("span", ` ${g.source ? g.text : ""}`), g.user ? h("span.muted", ` ${baseName(g.user.file)}:${g.user.line}`) : null)),
-      r.changed?.length ? h("p", "changed: ", r.changed.join(", ")) : null, r.advice ? h("p.fix", r.advice) : null);
+    return h(
+      "div.event.again",
+      h(
+        "div",
+        h(
+          "span",
+          { class: `tag ${r.refused ? "bad" : "warn"}` },
+          r.refused ? "refused" : r.variant ? `variant ${r.variant}` : "recompile",
+        ),
+        " ",
+        this.graphLink(r.compile_id),
+      ),
+      (r.failed ?? []).map((g) =>
+        h(
+          "div.guard",
+          h("code", g.source || g.text),
+          g.expected != null
+            ? [" expected ", h("b.mono", g.expected), ", got ", h("b.mono", g.got ?? "?")]
+            : h("span", ` ${g.source ? g.text : ""}`),
+          g.user ? h("span.muted", ` ${baseName(g.user.file)}:${g.user.line}`) : null,
+        ),
+      ),
+      r.changed?.length ? h("p", "changed: ", r.changed.join(", ")) : null,
+      r.advice ? h("p.fix", r.advice) : null,
+    );
   }
 
   unread() {
     const all = [...this.app.capture.problems, ...this.app.capture.graphs.flatMap((g) => g.problems ?? [])];
-    return all.length ? h("section", h("h2", "What peek could not read"), h("ul", all.map((p) => h("li", h("b", p.where), " ", p.what, p.why ? `: ${p.why}` : "", p.fix ? h("div.muted", p.fix) : null)))) : null;
+    return all.length
+      ? h(
+          "section",
+          h("h2", "What peek could not read"),
+          h(
+            "ul",
+            all.map((p) =>
+              h("li", h("b", p.where), " ", p.what, p.why ? `: ${p.why}` : "", p.fix ? h("div.muted", p.fix) : null),
+            ),
+          ),
+        )
+      : null;
   }
 }

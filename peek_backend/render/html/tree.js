@@ -18,18 +18,27 @@ export class Tree {
     this.link();
   }
 
-  isGroup(item) { return item >= this.N; }
-  parent(item) { return item >= this.N ? this.parentOf[item - this.N] : this.groupOf[item] + this.N; }
+  isGroup(item) {
+    return item >= this.N;
+  }
+  parent(item) {
+    return item >= this.N ? this.parentOf[item - this.N] : this.groupOf[item] + this.N;
+  }
   path(item) {
     const up = [];
     for (let i = this.parent(item); i !== -1; i = this.parent(i)) up.push(i);
     return up;
   }
-  leaves(item) { return item < this.N ? [item] : this.graph.seq.subarray(this.groups.lo[item - this.N], this.groups.hi[item - this.N]); }
+  leaves(item) {
+    return item < this.N
+      ? [item]
+      : this.graph.seq.subarray(this.groups.lo[item - this.N], this.groups.hi[item - this.N]);
+  }
 
   /** The innermost container of every node: groups come parents first, so the last range to cover it wins. */
   place() {
-    const { lo, hi, parent } = this.groups, { seq } = this.graph;
+    const { lo, hi, parent } = this.groups,
+      { seq } = this.graph;
     this.groupOf = new Int32Array(this.N);
     for (let g = 1; g < this.G; g++) for (let k = lo[g]; k < hi[g]; k++) this.groupOf[seq[k]] = g;
     this.parentOf = parent.map((p) => (p < 0 ? -1 : p + this.N));
@@ -44,18 +53,23 @@ export class Tree {
     this.port = new Uint8Array(N);
     for (let i = 0; i < N; i++) {
       const users = graph.users(i);
-      if (users.length && (graph.inline[i] || graph.cols.body[i] >= 0 && graph.op(i) === "get_attr")) this.chip[i] = 1;
+      if (users.length && (graph.inline[i] || (graph.cols.body[i] >= 0 && graph.op(i) === "get_attr")))
+        this.chip[i] = 1;
       else if (users.length >= PORT_USERS && this.scattered(users)) this.port[i] = 1;
     }
   }
 
   /** Whether the users stand in several instances of one repeated container, or simply in many. */
   scattered(users) {
-    const { parent, hash } = this.groups, { depth } = this;
+    const { parent, hash } = this.groups,
+      { depth } = this;
     let common = this.groupOf[users[0]];
     for (const u of users) {
       let g = this.groupOf[u];
-      while (g !== common) { if (depth[g] >= depth[common]) g = parent[g]; else common = parent[common]; }
+      while (g !== common) {
+        if (depth[g] >= depth[common]) g = parent[g];
+        else common = parent[common];
+      }
     }
     const places = new Set();
     for (const u of users) {
@@ -69,9 +83,12 @@ export class Tree {
 
   /** Children of every container in topological order, without chips and without containers that hold only chips. */
   link() {
-    const { N, G } = this, { seq } = this.graph, { lo, hi } = this.groups;
+    const { N, G } = this,
+      { seq } = this.graph,
+      { lo, hi } = this.groups;
     this.count = new Int32Array(G);
-    for (let i = 0; i < N; i++) if (!this.chip[i]) for (let g = this.groupOf[i]; g >= 0; g = this.groups.parent[g]) this.count[g]++;
+    for (let i = 0; i < N; i++)
+      if (!this.chip[i]) for (let g = this.groupOf[i]; g >= 0; g = this.groups.parent[g]) this.count[g]++;
     this.children = Array.from({ length: G }, () => []);
     const starts = new Map();
     for (let g = 1; g < G; g++) if (this.count[g]) (starts.get(lo[g]) ?? starts.set(lo[g], []).get(lo[g])).push(g);
@@ -99,9 +116,17 @@ export class Tree {
   }
 
   lift(group) {
-    const { slot, graph, N } = this, kids = this.children[group - N], inside = this.leaves(group);
-    kids.forEach((kid, k) => { for (const i of this.leaves(kid)) slot[i] = k; });
-    const inner = [], ins = [], outs = [], seen = new Set(), W = kids.length + 1;
+    const { slot, graph, N } = this,
+      kids = this.children[group - N],
+      inside = this.leaves(group);
+    kids.forEach((kid, k) => {
+      for (const i of this.leaves(kid)) slot[i] = k;
+    });
+    const inner = [],
+      ins = [],
+      outs = [],
+      seen = new Set(),
+      W = kids.length + 1;
     const once = (kind, value, child) => {
       const key = (value * 3 + kind) * W + child;
       return !seen.has(key) && seen.add(key);
@@ -110,11 +135,16 @@ export class Tree {
       if (slot[v] < 0 || this.chip[v]) continue;
       for (const u of graph.refs(v)) {
         if (this.chip[u] || this.port[u] || u === v) continue;
-        if (slot[u] < 0) { if (once(0, u, slot[v])) ins.push([u, slot[v]]); }
-        else if (slot[u] !== slot[v] && once(1, u, slot[v])) inner.push([u, slot[u], slot[v]]);
+        if (slot[u] < 0) {
+          if (once(0, u, slot[v])) ins.push([u, slot[v]]);
+        } else if (slot[u] !== slot[v] && once(1, u, slot[v])) inner.push([u, slot[u], slot[v]]);
       }
       if (group !== this.root && !this.port[v]) {
-        for (const w of graph.users(v)) if (slot[w] < 0 && once(2, v, slot[v])) { outs.push([v, slot[v]]); break; }
+        for (const w of graph.users(v))
+          if (slot[w] < 0 && once(2, v, slot[v])) {
+            outs.push([v, slot[v]]);
+            break;
+          }
       }
     }
     for (const i of inside) slot[i] = -1;
@@ -128,18 +158,26 @@ export class Tree {
 
   /** What stands open at first: containers from the outside in, one of each kind, until `budget` boxes show. */
   defaultOpen(budget = 70) {
-    const open = new Set([this.root]), seen = new Set();
+    const open = new Set([this.root]),
+      seen = new Set();
     const helpers = this.count[0] <= budget || !this.groups.kind.includes("module"); // functions open where there is nothing better
-    let shown = this.children[0].length, level = [this.root];
+    let shown = this.children[0].length,
+      level = [this.root];
     while (level.length) {
-      const next = [], inside = level.flatMap((parent) => this.children[parent - this.N].filter((i) => i >= this.N));
+      const next = [],
+        inside = level.flatMap((parent) => this.children[parent - this.N].filter((i) => i >= this.N));
       inside.sort((a, b) => this.count[b - this.N] - this.count[a - this.N] || a - b); // where most happens
       for (const item of inside) {
-        const g = item - this.N, hash = this.groups.hash[g], kind = this.groups.kind[g], more = this.children[g].length;
+        const g = item - this.N,
+          hash = this.groups.hash[g],
+          kind = this.groups.kind[g],
+          more = this.children[g].length;
         const plain = this.count[g] === 1 || kind === "fold" || (kind === "function" && !helpers);
         if (plain || seen.has(hash) || shown + more > budget) continue;
         if (hash >= 0) seen.add(hash);
-        open.add(item); next.push(item); shown += more;
+        open.add(item);
+        next.push(item);
+        shown += more;
       }
       level = next;
     }
