@@ -216,25 +216,36 @@ def world_size() -> int | None:
     )
 
 
-def compile_apart(fn: Any, **kwargs: Any) -> Any:
-    """``torch.compile`` with cache entries of its own, so that they neither count against the user's recompile limit nor evict his.
+HAS_ISOLATION = "isolate_recompiles" in inspect.signature(torch.compile).parameters
+"""Whether a compile can have cache entries of its own; torch 2.12 and later."""
 
-    ``isolate_recompiles`` exists from 2.12 on; before, entries share one list and are invalidated after use.
+
+def compile_apart(fn: Any, **kwargs: Any) -> Any:
+    """``torch.compile`` whose cache entries neither count against the user's recompile limit nor evict his.
+
+    Before isolation existed a function is compiled as a copy, since entries belong to the code object; the entries of a module's
+    forward share its list, and each inspection of one that the user has compiled takes a place under his limit.
     """
-    if "isolate_recompiles" in inspect.signature(torch.compile).parameters:
-        kwargs["isolate_recompiles"] = True
-    return torch.compile(fn, **kwargs)
+    if HAS_ISOLATION:
+        return torch.compile(fn, isolate_recompiles=True, **kwargs)
+    return torch.compile(_copied(fn), **kwargs)
+
+
+def _copied(fn: Any) -> Any:
+    """A function with a code object of its own; anything but a function or a bound method as it is."""
+    if isinstance(fn, types.MethodType):
+        return types.MethodType(_copied(fn.__func__), fn.__self__)
+    if not isinstance(fn, types.FunctionType):
+        return fn
+    copied = types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    copied.__kwdefaults__ = fn.__kwdefaults__
+    copied.__dict__.update(fn.__dict__)
+    return copied
 
 
 def cache_entries(code: types.CodeType) -> list[Any]:
     """Every cache entry of a code object, those of all regions included."""
     return list(torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code))
-
-
-def entry_is_for(entry: Any, backend: Any) -> bool:
-    """Whether a cache entry was compiled for ``backend``. Dynamo keeps the wrapper that ``torch.compile`` put around it."""
-    kept = getattr(entry, "backend", None)
-    return kept is backend or getattr(kept, "compiler_fn", None) is backend
 
 
 def drop_globals(code: types.CodeType | None) -> None:
