@@ -44,7 +44,7 @@ def inspect_call(
     with (
         Session() as session,
         globals_kept(inspect.unwrap(original)),
-        _everything_kept(state, backend) as lost,
+        _everything_kept(state) as lost,
     ):
         try:
             compiled(*args, **kwargs)
@@ -98,10 +98,10 @@ def _backend(state: TensorState, inner: Any) -> Callable[..., Any]:
 
 
 @contextlib.contextmanager
-def _everything_kept(state: TensorState, backend: Any) -> Iterator[list[str]]:
+def _everything_kept(state: TensorState) -> Iterator[list[str]]:
     lost: list[str] = []
     grad = torch.is_grad_enabled()
-    with random_state_kept(), dynamo_untouched(backend):
+    with random_state_kept(), dynamo_untouched():
         try:
             yield lost
         finally:

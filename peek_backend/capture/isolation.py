@@ -19,25 +19,30 @@ from . import compat
 
 
 @contextlib.contextmanager
-def dynamo_untouched(backend: Any) -> Iterator[None]:
+def dynamo_untouched() -> Iterator[None]:
     """Within, Dynamo starts without history; afterwards its state is what it was.
 
-    ``torch._dynamo.reset()`` would do the former for the whole process and drop the user's variants. ``backend`` is the one that
-    the inspection compiles with, no other: cache entries made for it are dropped.
+    ``torch._dynamo.reset()`` would do the former for the whole process and drop the user's variants.
     """
     with _fresh_dynamism(), _counters_kept(), _recorded_codes() as codes:
         try:
             yield
         finally:
-            for code in codes:
-                _forget(code, backend)
+            for code, earlier in codes:
+                _forget(code, earlier)
+
+
+_NO_LIMIT = 2**30
+
+# A code object, and which cache entries it had when it was first converted: ids of their guard managers.
+_Converted = tuple[types.CodeType, frozenset[int]]
 
 
 @contextlib.contextmanager
-def _recorded_codes() -> Iterator[list[types.CodeType]]:
+def _recorded_codes() -> Iterator[list[_Converted]]:
     """Stands in for the tracker that every frame conversion tells its code object, and passes on to it."""
     real = convert_frame.input_codes
-    codes: list[types.CodeType] = []
+    codes: list[_Converted] = []
     convert_frame.input_codes = _CodeTracker(real, codes)
     try:
         yield codes
@@ -46,12 +51,12 @@ def _recorded_codes() -> Iterator[list[types.CodeType]]:
 
 
 class _CodeTracker:
-    def __init__(self, real: Any, codes: list[types.CodeType]):
+    def __init__(self, real: Any, codes: list[_Converted]):
         self._real, self._codes = real, codes
 
     def add(self, code: types.CodeType) -> None:
-        if not any(code is c for c in self._codes):
-            self._codes.append(code)
+        if not any(code is c for c, _ in self._codes):
+            self._codes.append((code, frozenset(id(e.guard_manager) for e in compat.cache_entries(code))))
         self._real.add(code)
 
     def __contains__(self, code: types.CodeType) -> bool:
@@ -61,17 +66,16 @@ class _CodeTracker:
         return getattr(self._real, name)
 
 
-def _forget(code: types.CodeType, backend: Any) -> None:
-    """Drop the cache entries that were compiled for ``backend``, and let Dynamo look at the code again.
+def _forget(code: types.CodeType, earlier: frozenset[int]) -> None:
+    """Drop the cache entries that are not among the ``earlier`` ones, and let Dynamo look at the code again.
 
     Where the user has no variant of it, all that Dynamo keeps with the code goes; else the inspection's entries are
     invalidated. A code object that was converted had the default strategy before: what is skipped or run-only is not converted.
     """
-    entries = compat.cache_entries(code)
-    own = [e for e in entries if compat.entry_is_for(e, backend) and e.code is not None]
+    own = [e for e in compat.cache_entries(code) if id(e.guard_manager) not in earlier and e.code is not None]
     for entry in own:
         compat.drop_globals(entry.code)
-    if len(own) == len(entries) and not compat.has_precompiled(code):
+    if not earlier and not compat.has_precompiled(code):
         torch._C._dynamo.eval_frame.reset_code(code)
         return
     for entry in own:
@@ -94,7 +98,9 @@ def _fresh_dynamism() -> Iterator[None]:
             yield
     finally:
         pgo._CODE_STATE = state
-        convert_frame.FRAME_COUNTER = next_frame  # the ids given meanwhile are forgotten with the code (_forget)
+        convert_frame.FRAME_COUNTER = (
+            next_frame  # the ids given meanwhile are forgotten with the code (_forget)
+        )
         convert_frame.FRAME_COMPILE_COUNTER.clear()
         convert_frame.FRAME_COMPILE_COUNTER.update(frames)
 
