@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -16,13 +15,13 @@ from peek_backend.model import Leaf, Source, SymInt, TupleInfo
 from peek_backend.passes.selection import Choice
 from peek_backend.render.dot import dot, drawing
 from peek_backend.render.escape import visible
-from peek_backend.render.image import render_image
+from peek_backend.render.image import find_engine, render_image
 from peek_backend.render.labels import shorten
 from tests.builders import HOSTILE, GraphBuilder, graph, node, symbol, tensor, transformer
 from tests.passes.test_hierarchy import graphs
 from tests.passes.test_picture import cond
 
-needs_dot = pytest.mark.skipif(not shutil.which("dot"), reason="needs Graphviz")
+needs_dot = pytest.mark.skipif(find_engine("svg") is None, reason="needs dot or graphviz-pure")
 X = tensor("s0", 16)
 
 
