@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from .errors import PeekError
+from .model import GraphRecord
 from .options import Options, resolve
 from .report import Report
 
@@ -26,18 +28,41 @@ def peek(
     or value before the inner backend is called, and with ``strict`` for what could not be read; the inner backend's own
     exceptions pass unchanged. Without ``inner`` the result is ``gm.forward``.
     """
-    from .capture.inner import check_inner, hand_on
+    from .capture.inner import check_inner, check_inner_options, hand_on
 
     settings, problems = resolve(options or {})
     check_inner(settings.inner)
-    _look(gm, example_inputs, settings, problems)
-    return hand_on(gm, example_inputs, settings.inner, mode=mode)
+    check_inner_options(settings.inner, mode, settings.inner_options)
+    graph = _look(gm, example_inputs, settings, problems)
+    with _stages(gm, example_inputs, graph, settings):
+        return hand_on(gm, example_inputs, settings.inner, mode=mode, inner_options=settings.inner_options)
 
 
 peek.reset = _REPORT.reset  # type: ignore[attr-defined]  # torch._dynamo.reset() calls it
 
 
-def _look(gm: Any, example_inputs: Sequence[Any], settings: Options, problems: Sequence[Any]) -> None:
+def _stages(
+    gm: Any, example_inputs: Sequence[Any], graph: GraphRecord | None, settings: Options
+) -> AbstractContextManager[None]:
+    """Around the inner backend: reads and shows the later stages that the options name."""
+    wanted = frozenset(settings.stages) - {"dynamo"}
+    if graph is None or not wanted:
+        return nullcontext()
+    from .capture.stagereader import Wanted
+    from .capture.stages import Request, requested
+
+    def show(call: int, slot: str, stage: GraphRecord) -> None:
+        _REPORT.show_stage((call, slot), stage, settings)
+
+    inner = settings.inner if isinstance(settings.inner, str) else getattr(settings.inner, "__name__", "")
+    table = (settings.inner_options or {}).get("decompositions")
+    request = Request(Wanted(wanted, inner), settings.stages_from, table, show)
+    return requested(gm, example_inputs, graph, request)
+
+
+def _look(
+    gm: Any, example_inputs: Sequence[Any], settings: Options, problems: Sequence[Any]
+) -> GraphRecord | None:
     """Reads and shows the graph. With ``strict`` a failure raises; otherwise it is told and the program runs on."""
     try:
         from .capture.compat import current_output_graph
@@ -49,12 +74,13 @@ def _look(gm: Any, example_inputs: Sequence[Any], settings: Options, problems: S
         if settings.strict:
             raise
         _tell(f"peek: the graph could not be shown: {type(error).__name__}: {error}", settings)
-        return
+        return None
     if settings.strict and graph.problems:
         first = graph.problems[0]
         raise PeekError(
             f"{graph.key}: {first.where} {first.what}", first.why, "drop strict=True to run on with a note"
         )
+    return graph
 
 
 def _tell(text: str, settings: Options) -> None:

@@ -47,6 +47,11 @@ SAVE_KINDS = {
 
 COLORS = ("auto", "always", "never")
 
+STAGES = ("dynamo", "joint", "forward", "backward", "inference", "post_grad", "kernels")
+"""The stages of a compile, in their order; ``all`` stands for every one."""
+
+STAGE_SOURCES = ("live", "log")
+
 _MANY = 20  # a longer list is shown only where no name in it is close
 
 _TRUE = ("1", "true", "yes", "on")
@@ -72,6 +77,9 @@ class Options:
     quiet: bool = False
     strict: bool = False
     color: str = "auto"
+    stages: tuple[str, ...] = ("dynamo",)
+    stages_from: str = "live"
+    inner_options: Mapping[str, Any] | None = None
     file: Any = None
 
 
@@ -155,6 +163,29 @@ def _columns(value: Any) -> tuple[str, ...]:
     return names
 
 
+def parse_stages(value: Any) -> tuple[str, ...]:
+    """Comma text or a sequence of stages, in the order of a compile; ``all`` is every one. Raises BadValue."""
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple, set, frozenset)) or not all(isinstance(n, str) for n in names):
+        raise BadValue(f"{value!r} is no list of stages", "write 'dynamo,joint,forward' or 'all'")
+    given = {n.strip().lower().replace("-", "_") for n in names if n.strip()}
+    for name in sorted(given):
+        if name not in (*STAGES, "all"):
+            raise _unknown("stage", name, (*STAGES, "all"))
+    if not given:
+        raise BadValue("no stage is named", f"known: {', '.join(STAGES)}, all")
+    return STAGES if "all" in given else tuple([s for s in STAGES if s in given])
+
+
+def _inner_options(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
+        raise BadValue(
+            f"{value!r} is no mapping of options",
+            "write inner_options={'max_autotune': True}, as for the inner backend",
+        )
+    return dict(value)
+
+
 def _save(value: Any) -> SaveTarget:
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
         raise BadValue(f"{value!r} is no path", "write a folder ('graphs/') or a file such as 'graph.svg'")
@@ -196,6 +227,13 @@ OPTIONS: dict[str, Option] = {
         Option("quiet", _boolean, "print nothing"),
         Option("strict", _boolean, "raise where peek cannot read something, instead of noting a problem"),
         Option("color", _color, "auto, always or never"),
+        Option("stages", parse_stages, f"stages to show, of {', '.join(STAGES)}, or 'all'"),
+        Option(
+            "stages_from",
+            _one_of("source of stages", STAGE_SOURCES),
+            "'live' reads the graphs themselves and turns AOTAutograd's cache off; 'log' reads their text and keeps it",
+        ),
+        Option("inner_options", _inner_options, "options of the inner backend itself", variable=False),
         Option("file", _file, "stream to print to; stderr without it", variable=False),
     )
 }
@@ -252,6 +290,9 @@ def _unknown_variable(variable: str) -> Problem:
     close = nearest(variable[len(PREFIX) :], [v[len(PREFIX) :] for v in known])
     if variable == variable_of("file"):
         return Problem(variable, "ignored: a variable cannot name a stream", "", "pass file= from Python")
+    if variable == variable_of("inner_options"):
+        fix = "pass options={'inner_options': {…}} from Python"
+        return Problem(variable, "ignored: a variable cannot hold a mapping", "", fix)
     fix = f"did you mean {PREFIX}{close}? " if close else ""
     return Problem(variable, "ignored: no option has this name", "", f"{fix}known: {', '.join(known)}")
 

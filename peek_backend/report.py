@@ -25,21 +25,63 @@ class Report:
         self._lock = threading.RLock()
         self._saved: dict[Path, list[GraphRecord]] = {}
         self._told: set[Problem] = set()
+        self._stages: dict[tuple[int, str], GraphRecord] = {}
 
     def reset(self) -> None:
         with self._lock:
             self._saved.clear()
             self._told.clear()
+            self._stages.clear()
 
     def show(self, graph: GraphRecord, options: Options, problems: Sequence[Problem] = ()) -> None:
         """Print the graph and save it. A file that cannot be written is a Problem that is told; ``strict`` raises it."""
         problems = list(problems)
         with self._lock:
-            if not options.quiet:
+            if not options.quiet and "dynamo" in options.stages:
                 self._print(graph, options)
             if options.save is not None:
                 problems.extend(self._save(graph, options.save, strict=options.strict))
             self._tell(problems, options)
+
+    def show_stage(self, place: tuple[int, str], graph: GraphRecord, options: Options) -> None:
+        """Print a graph of a later stage when it first comes, and save it; what becomes known later is a line of its own."""
+        with self._lock:
+            before = self._stages.get(place)
+            self._stages[place] = graph
+            if not options.quiet and graph.stage in options.stages:
+                self._print_stage(before, graph, options)
+            problems = [p for p in graph.problems if before is None or p not in before.problems]
+            if options.save is not None:
+                problems += self._save_stage(before, graph, options.save, strict=options.strict)
+            self._tell(problems, options)
+
+    def _print_stage(self, before: GraphRecord | None, graph: GraphRecord, options: Options) -> None:
+        from .render.stages import outcome_line, stage_lines
+
+        if before is None:
+            self._print(graph, options)
+            lines = list(stage_lines(graph))
+        else:
+            lines = [line] if (line := outcome_line(graph)) != outcome_line(before) else []
+        _write(_stream(options), "".join(f"{line}\n" for line in lines if line))
+
+    def _save_stage(
+        self, before: GraphRecord | None, graph: GraphRecord, target: SaveTarget, *, strict: bool
+    ) -> list[Problem]:
+        graphs = self._saved.get(target.path.absolute(), [])
+        at = next((i for i, g in enumerate(graphs) if g is before), None)
+        if at is None:
+            return self._save(graph, target, strict=strict)
+        graphs[at] = graph
+        if target.kind in PER_GRAPH:
+            return []
+        path = target.path if target.kind != "folder" else target.path / f"capture{_rank_suffix(graph)}.json"
+        try:
+            return [Problem(str(path), note) for note in write(_capture(graphs), path).notes]
+        except Exception as error:
+            if strict:
+                raise
+            return [as_problem(str(path), error)]
 
     def _print(self, graph: GraphRecord, options: Options) -> None:
         from .render.table import Layout

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -96,6 +97,8 @@ def _leaving_nothing(shape_env: Any) -> Iterator[None]:
     counter, counts = aot_autograd.AOT_COUNTER, copy.deepcopy(counters)
     aot_autograd.AOT_COUNTER = copy.copy(counter)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")  # the program's own run will say what is to be said
         stack.enter_context(torch.random.fork_rng(devices=_devices()))
         if shape_env is not None:
             stack.enter_context(_environment_kept(shape_env))

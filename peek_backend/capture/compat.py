@@ -89,6 +89,7 @@ def attempt() -> int:
 _WATCHED = threading.local()
 _LOCK = threading.Lock()
 _OBSERVERS: list[Callable[[Any, Any, Any], None]] = []
+_AROUND: list[Callable[[Any, Any, Any], contextlib.AbstractContextManager[Any]]] = []
 _COUNTERS: list[Callable[[str], Callable[[], None]]] = []
 _REAL = OutputGraph._call_user_compiler
 
@@ -120,12 +121,47 @@ def _observed(self: Any, gm: Any, example_inputs: Any, *args: Any, **kwargs: Any
         with _buckets_observed(self) as split:
             if not split:
                 _tell_observers(self, gm, example_inputs)
-            compiled = _REAL(self, gm, example_inputs, *args, **kwargs)
+            with contextlib.nullcontext() if split else _surrounded(self, gm, example_inputs):
+                compiled = _REAL(self, gm, example_inputs, *args, **kwargs)
         for counter in tuple(_COUNTERS):
             compiled = _counted(compiled, counter(compile_id() or ""))
         return compiled
     finally:
         _WATCHED.output = None
+
+
+@contextlib.contextmanager
+def _surrounded(output: Any, gm: Any, example_inputs: Any) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for around in tuple(_AROUND):
+            stack.enter_context(around(output, gm, example_inputs))
+        yield
+
+
+@contextlib.contextmanager
+def around_backend_calls(
+    around: Callable[[Any, Any, Any], contextlib.AbstractContextManager[Any]],
+) -> Iterator[None]:
+    """Run each backend call inside ``around(output_graph, gm, example_inputs)``. Needs ``watch_graphs``."""
+    with _LOCK:
+        _AROUND.append(around)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _AROUND.remove(around)
+
+
+def backend_name(output: Any) -> str:
+    """The name of the backend that runs a compile: ``inductor``, a function's own name, of peek its inner one; empty for none."""
+    backend = getattr(output, "compiler_fn", None)
+    optimizer = getattr(backend, "__self__", None)
+    if type(optimizer).__name__ == "DDPOptimizer":
+        backend = optimizer.backend_compile_fn
+    names = (getattr(backend, name, None) for name in ("compiler_name", "__name__"))
+    found = next((n for n in names if isinstance(n, str)), "")
+    inner = (getattr(backend, "kwargs", None) or {}).get("options", {}).get("inner")
+    return str(inner or "") if found == "peek" else found
 
 
 def _tell_observers(output: Any, gm: Any, example_inputs: Any) -> None:
@@ -148,7 +184,8 @@ def _buckets_observed(output: Any) -> Iterator[bool]:
 
     def observed(gm: Any, example_inputs: Any, **kwargs: Any) -> Any:
         _tell_observers(output, gm, example_inputs)
-        return backend(gm, example_inputs, **kwargs)
+        with _surrounded(output, gm, example_inputs):
+            return backend(gm, example_inputs, **kwargs)
 
     optimizer.backend_compile_fn = observed
     try:

@@ -20,6 +20,7 @@ from .sources import parse_stack
 
 FX_GRAPH = "FX graph"
 AOT_AUTOGRAD = "AOTAutograd"
+_LIVE = "peek reads the graphs themselves; stages_from='log' reads their text and keeps this cache"
 
 _NOW = threading.local()
 _LOCK = threading.Lock()
@@ -64,13 +65,16 @@ class CompileNotes:
         """Whether the compiled graph came from the cache, so that the graph module is as before."""
         return self.cache is not None and self.cache.outcome == "hit"
 
-    def outcomes(self, result: Any) -> tuple[CacheOutcome, ...]:
-        """What the FX graph cache answered; nothing for a compiler that has none."""
-        if self.cache is not None:
-            return (self.cache,)
+    def outcomes(self, result: Any, aot_cached: bool) -> tuple[CacheOutcome, ...]:
+        """What the caches answered; nothing for a compiler that has none. ``aot_cached``: AOTAutograd's was turned off to look."""
         if compiled_graph(result) is None:
             return ()
-        return (CacheOutcome(FX_GRAPH, "disabled", reason=_why_disabled()),)
+        fx_graph = self.cache or CacheOutcome(FX_GRAPH, "disabled", reason=_why_disabled())
+        if aot_cached and not _config().force_disable_caches:
+            aot = CacheOutcome(AOT_AUTOGRAD, "bypass", reason=_LIVE)
+        else:
+            aot = CacheOutcome(AOT_AUTOGRAD, "disabled", reason="torch's settings turn it off")
+        return fx_graph, aot
 
     def skips(self, result: Any) -> tuple[CudagraphSkip, ...]:
         """Why CUDA graphs, asked for, are not used."""
@@ -88,19 +92,16 @@ class CompileNotes:
 
 
 @contextlib.contextmanager
-def live_graphs() -> Iterator[None]:
-    """Have AOTAutograd trace anew: on a hit in its own cache there are no graphs to see. The FX graph cache and its keys stay."""
+def live_graphs() -> Iterator[bool]:
+    """Have AOTAutograd trace anew: on a hit in its own cache there are no graphs to see. The FX graph cache and its keys stay.
+
+    Yields whether that cache would have been asked.
+    """
     from torch._functorch import config
 
+    asked = bool(config.enable_autograd_cache)
     with config.patch(enable_autograd_cache=False):
-        yield
-
-
-def aot_cache_in_use() -> bool:
-    """Whether AOTAutograd's own cache would be asked."""
-    from torch._functorch import config
-
-    return bool(config.enable_autograd_cache) and not _config().force_disable_caches
+        yield asked
 
 
 def skip_of(text: str) -> CudagraphSkip:

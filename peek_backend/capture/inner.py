@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import fx
 from ..errors import PeekError, unknown_name
 
 PEEK = "peek"
+INDUCTOR = "inductor"
 
 
 def check_inner(inner: str | Callable[..., Any] | None) -> None:
@@ -31,13 +33,55 @@ def backend_names() -> list[str]:
     return [name for name in torch._dynamo.list_backends(exclude_tags=()) if name != PEEK]
 
 
+DECOMPOSITIONS = "decompositions"
+"""The one key of ``inner_options`` that is no setting of Inductor's: a table of decompositions, as ``compile_fx`` takes it."""
+
+
+def check_inner_options(
+    inner: str | Callable[..., Any] | None, mode: str | None, options: Mapping[str, Any] | None
+) -> None:
+    """Raises PeekError for a mode or an option that the inner backend would refuse; of Inductor's its own checks ask."""
+    settings = _settings(options)
+    if inner is None and settings:
+        raise PeekError(
+            f"inner_options without an inner backend: {', '.join(settings)}",
+            "nobody reads them",
+            "add inner='inductor'",
+        )
+    if inner != INDUCTOR or not (mode or settings):
+        return
+    try:
+        torch._TorchCompileInductorWrapper(mode, settings, None)
+    except RuntimeError as error:
+        raise _refused(error, mode, settings) from None
+
+
+def _refused(error: RuntimeError, mode: str | None, settings: Mapping[str, Any]) -> PeekError:
+    """Inductor's refusal, with the nearest right name instead of all of its six hundred."""
+    text = str(error)
+    unknown = re.match(r"Unexpected optimization option (\S+),", text)
+    if unknown is not None:
+        from torch._inductor import config
+
+        return unknown_name("option of Inductor", unknown[1], list(config.get_config_copy()))
+    if mode and "mode" in text:
+        from torch._inductor import list_mode_options
+
+        return unknown_name("mode of Inductor", mode, ["default", *list_mode_options()])
+    return PeekError("inner_options: Inductor refuses a value", text, "see torch._inductor.config")
+
+
+def _settings(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {k: v for k, v in (options or {}).items() if k != DECOMPOSITIONS}
+
+
 def hand_on(
     gm: fx.GraphModule,
     example_inputs: Sequence[Any],
     inner: str | Callable[..., Any] | None,
     *,
     mode: str | None = None,
-    inner_options: dict[str, Any] | None = None,
+    inner_options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """What Dynamo is to run: the inner backend's own callable, its exceptions untouched.
 
@@ -45,8 +89,21 @@ def hand_on(
     """
     if inner is None:
         return gm.forward
-    if inner == "inductor" and (mode or inner_options):  # torch's own wrapper turns both into config patches
-        return torch._TorchCompileInductorWrapper(mode, inner_options, None)(gm, example_inputs)
+    if inner == INDUCTOR and (mode or inner_options):
+        return _inductor(gm, example_inputs, mode, inner_options)
     backend = torch._dynamo.lookup_backend(inner)
     kwargs = {"mode": mode, "options": inner_options}
     return backend(gm, example_inputs, **{k: v for k, v in kwargs.items() if v})
+
+
+def _inductor(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], mode: str | None, options: Mapping[str, Any] | None
+) -> Callable[..., Any]:
+    """Inductor through torch's own wrapper, which turns a mode and options into patches of its config."""
+    wrapper = torch._TorchCompileInductorWrapper(mode, _settings(options), None)
+    table = (options or {}).get(DECOMPOSITIONS)
+    if table is None:
+        return wrapper(gm, example_inputs)
+    from torch._inductor.compile_fx import compile_fx
+
+    return compile_fx(gm, example_inputs, config_patches=wrapper.config, decompositions=table)

@@ -181,8 +181,8 @@ class Trail:
         return found
 
     def all_named(self, names: Iterable[str], stage: str) -> tuple[Place, ...]:
-        """The nodes of one stage with these names, each once."""
-        return _merged(self.named(name, (stage,)) for name in names)
+        """The nodes of one stage with these names, each once, in the stage's order."""
+        return tuple(sorted(_merged(self.named(name, (stage,)) for name in names)))
 
     def all_in_dynamo(self, names: Iterable[str]) -> tuple[Place, ...]:
         """The Dynamo nodes with these names."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,8 @@ from .environment import read_environment
 from .graphs import compile_origin, read_graph
 from .ledger import Ledger
 from .nothing import why_nothing
+from .stagereader import Wanted
+from .stages import Request, listen, reading_stages
 from .tracelog import TraceLog, fact_sources
 
 _NOW = threading.local()
@@ -73,7 +75,8 @@ class Session:
     made it, so that a program that dies leaves what it had; ``patch(kind, index, **fields)`` with what became known later of
     the record at that place among those of its kind. An error in either ends up in ``record.problems``. Opening a session
     compiles nothing, wraps no backend, and closing it leaves torch as it was. ``count_calls`` counts the calls of each variant
-    compiled meanwhile; ``trace`` reads torch's structured trace as well, for 4 to 5 % of the compile.
+    compiled meanwhile; ``trace`` reads torch's structured trace as well, for 4 to 5 % of the compile. ``stages`` names later
+    stages to record of every compile, ``stages_from`` where from: ``live`` graphs, or torch's ``log``.
     """
 
     def __init__(
@@ -83,9 +86,13 @@ class Session:
         patch: Callable[..., None] | None = None,
         count_calls: bool = False,
         trace: bool = False,
+        stages: Collection[str] = (),
+        stages_from: str = "live",
     ):
         self._sink, self._patching = sink, patch
         self._count_calls, self._trace = count_calls, TraceLog() if trace else None
+        self._stages, self._stages_from = frozenset(stages) - {"dynamo"}, stages_from
+        self._stage_at: dict[tuple[int, str], int] = {}
         self._lock = threading.RLock()
         self._graphs: list[GraphRecord] = []
         self._problems: list[Problem] = []
@@ -100,6 +107,9 @@ class Session:
         self._earlier = self._guarded(compiled_before, "functions compiled before") or ()
         self._exit.enter_context(self._ledger.watching())
         self._exit.enter_context(compat.watch_graphs(self._observe))
+        self._exit.enter_context(listen(self._stage))
+        if self._stages:
+            self._exit.enter_context(compat.around_backend_calls(self._reading))
         if self._count_calls:
             self._exit.enter_context(compat.count_calls(self._ledger.counter))
         if self._trace is not None:
@@ -120,6 +130,24 @@ class Session:
             index = len(self._graphs) - 1
         self._send(graph)
         return index
+
+    def _stage(self, call: int, slot: str, graph: GraphRecord) -> None:
+        """Keep a graph of a later stage, in the place of what was known of it before."""
+        with self._lock:
+            at = self._stage_at.get((call, slot))
+            if at is not None:
+                self._graphs[at] = graph
+        if at is None:
+            self._stage_at[call, slot] = self.add(graph)
+        else:
+            self._patch("graph", at, lowering=graph.lowering, problems=graph.problems)
+
+    def _reading(self, output: Any, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        dynamo = observe(output, gm, example_inputs)
+        wanted = Wanted(self._stages, compat.backend_name(output))
+        return reading_stages(
+            gm, example_inputs, dynamo, compat.root_code(output), Request(wanted, self._stages_from)
+        )
 
     def settle(self) -> None:
         """Take in what torch wrote down since the last compile ended (times, refused recompiles), before somebody clears it."""

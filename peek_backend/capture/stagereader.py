@@ -1,0 +1,288 @@
+"""The later stages of one backend call as records, each linked to the one before.
+
+``StageReader`` is told of each step by ``aot.watch_aot``, converts what it sees at once and keeps plain data alone. What it cannot
+read is a Problem of that stage's record; the compile goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from torch import fx
+
+from ..model import GraphRecord, NodeRecord, Problem, Source, StageInfo
+from . import aotmeta
+from .beside import copied
+from .graphs import Origin, read_graph
+from .inductor import CompileNotes, compiled_graph, of_calls, output_code, post_grad_text
+from .kernels import kernel_nodes, parse_code
+from .printed import parse_graph
+from .provenance import Origin as NodeOrigin
+from .provenance import Trail
+
+AOT_STAGES = ("joint", "forward", "backward", "inference")
+LATE_STAGES = ("post_grad", "kernels")
+
+Emit = Callable[[int, str, GraphRecord], None]
+"""``emit(call, slot, record)``: a record of one backend call. The same slot again is the same graph, with more known of it."""
+
+
+class Wanted(NamedTuple):
+    """Which stages are to be recorded, and who makes them (an inner backend's name)."""
+
+    stages: frozenset[str]
+    by: str
+
+    def __contains__(self, stage: object) -> bool:
+        return stage in self.stages
+
+
+class StageReader:
+    """Reads what one backend call makes of its Dynamo graph. Its methods are those of ``aot.Watcher``; none raises."""
+
+    def __init__(self, dynamo: GraphRecord, code: Any, wanted: Wanted, emit: Emit):
+        self._dynamo, self._code, self._wanted, self._emit = dynamo, code, wanted, emit
+        self._trail = Trail(dynamo)
+        self._sources = [n.source for n in dynamo.nodes if n.op == "placeholder"]
+        self._info = StageInfo(by=wanted.by)
+        self._entries: dict[str, int | None] = {}
+        self._records: dict[str, GraphRecord] = {}
+        self._seen: set[str] = set()
+        self.active = False
+        self.aot_cached = False
+
+    def started(self) -> None:
+        """AOTAutograd was called: what follows is its own."""
+        self.active = True
+
+    def joint(self, gm: fx.GraphModule, forward_outputs: int) -> None:
+        """The joint graph, and with it everything that AOTAutograd's metadata says."""
+        self._guarded("joint", lambda: self._joint(gm, forward_outputs))
+
+    def _joint(self, gm: fx.GraphModule, forward_outputs: int) -> None:
+        self._traced("joint", gm, forward_outputs)
+
+    def _traced(self, stage: str, gm: fx.GraphModule, forward_outputs: int | None) -> None:
+        meta = aotmeta.metadata()
+        inputs = aotmeta.input_ordinals(gm, len(self._trail.inputs))
+        tangents = aotmeta.tangent_ordinals(gm, meta)
+        self._info = StageInfo(
+            by=self._wanted.by,
+            forward_outputs=forward_outputs,
+            inputs=inputs,
+            tangents=tangents,
+            gradients=()
+            if forward_outputs is None
+            else aotmeta.gradient_ordinals(gm, forward_outputs, inputs),
+            mutated=aotmeta.mutated_inputs(meta),
+            aliased=aotmeta.aliased_outputs(meta),
+        )
+        placeholders = [n.name for n in gm.graph.nodes if n.op == "placeholder"]
+        self._entries = dict(zip(placeholders, inputs, strict=True))
+        self._keep(stage, gm, self._trail.traced(gm, inputs, tangents), self._info)
+
+    def parted(self, forward: fx.GraphModule, backward: fx.GraphModule, forward_outputs: int) -> None:
+        """Forward and backward; the backward is there at once, though most backends compile it when it first runs."""
+        info = self._info
+        entries = self._entries_of(forward)
+        self._guarded(
+            "forward",
+            lambda: self._lowered(
+                "forward", forward, msgspec.structs.replace(info, inputs=entries, gradients=(), tangents=())
+            ),
+        )
+        entries = self._entries_of(backward)
+        backward_info = StageInfo(
+            by=info.by,
+            compiled=None if self._beside else False,
+            inputs=entries,
+            tangents=info.tangents,
+            gradients=info.gradients,
+        )
+        self._guarded("backward", lambda: self._lowered("backward", backward, backward_info))
+
+    @property
+    def _beside(self) -> bool:
+        return self._wanted.by == BESIDE
+
+    def _entries_of(self, gm: fx.GraphModule) -> tuple[int | None, ...]:
+        return tuple([self._entries.get(n.name) for n in gm.graph.nodes if n.op == "placeholder"])
+
+    def _lowered(self, stage: str, gm: fx.GraphModule, info: StageInfo) -> None:
+        origins = self._trail.lowered(gm, ("joint",), "a pass on the joint graph")
+        self._keep(stage, gm, origins, info)
+
+    @contextlib.contextmanager
+    def compiling(self, stage: str, gm: fx.GraphModule) -> Iterator[None]:
+        """A compile of one of the graphs; an inference graph is seen here for the first time."""
+        self._notes = CompileNotes()
+        if stage == "inference":
+            self._guarded("inference", lambda: self._traced("inference", gm, None))
+        with self._notes.taking():
+            yield
+
+    def compiled(self, stage: str, gm: fx.GraphModule, result: Any) -> None:
+        """The compile ended: what Inductor made of the graph, which cache answered, why there are no CUDA graphs."""
+        self._guarded(stage, lambda: self._compiled(stage, gm, result))
+
+    def _compiled(self, stage: str, gm: fx.GraphModule, result: Any) -> None:
+        notes = self._notes
+        caches, skips = notes.outcomes(result, self.aot_cached), notes.skips(result)
+        self._update(stage, compiled=None if self._beside else True, caches=caches, cudagraphs=skips)
+        if "post_grad" in self._wanted or "kernels" in self._wanted:
+            self._late(stage, gm, result, notes)
+
+    def _late(self, stage: str, gm: fx.GraphModule, result: Any, notes: CompileNotes) -> None:
+        """Inductor's graph after its passes, then its kernels; nothing for another compiler, or a graph without an op."""
+        if compiled_graph(result) is None:
+            return
+        part = stage if stage != "inference" else ""
+        info = StageInfo(by=self._wanted.by, compiled=True, inputs=self._entries_of(gm))
+        template = self._template("post_grad", part)
+        if notes.hit:
+            record = parse_graph(post_grad_text(result) or "", template)
+            origins = self._trail.lowered_by_name(record, (stage, "joint"), _POST_GRAD)
+        else:
+            record = msgspec.structs.replace(read_graph(gm, self._origin("post_grad", gm)), part=part)
+            origins = self._trail.lowered(gm, (stage, "joint"), _POST_GRAD)
+        if (wanted := "post_grad" in self._wanted) is True:
+            self._send(f"post_grad of {stage}", with_origins(record, origins, info))
+        if "kernels" in self._wanted:
+            self._trail.add_record(_POST_GRAD_NAMES, record.key if wanted else None, record, origins)
+            kernels = self._kernels(result, notes, self._template("kernels", part))
+            self._send(f"kernels of {stage}", with_origins(*kernels, info))
+
+    def _kernels(
+        self, result: Any, notes: CompileNotes, template: GraphRecord
+    ) -> tuple[GraphRecord, list[NodeOrigin]]:
+        code = parse_code(output_code(result) or "")
+        nodes = kernel_nodes(code)
+        names = [call.name for call in code.calls]
+        made_of = of_calls(names, notes.kernels)
+        calls = iter(zip(code.calls, made_of, strict=True))
+        origins = [self._kernel_origin(n, calls) for n in nodes]
+        return msgspec.structs.replace(template, nodes=nodes), origins
+
+    def _kernel_origin(self, node: NodeRecord, calls: Iterator[Any]) -> NodeOrigin:
+        if node.op != "call_function":
+            return NodeOrigin(self._trail.named(node.name, (_POST_GRAD_NAMES,)))
+        call, names = next(calls)
+        if names:
+            return NodeOrigin(self._trail.all_named(names, _POST_GRAD_NAMES))
+        if call.sources:
+            return NodeOrigin(
+                self._trail.all_in_dynamo(call.sources),
+                "by the comment in Inductor's code: the graph came from its cache",
+            )
+        return NodeOrigin(reason="the graph came from Inductor's cache, which keeps no nodes of this kernel")
+
+    def _template(self, stage: str, part: str = "") -> GraphRecord:
+        graph = self._dynamo
+        return GraphRecord(
+            graph.compile_id, stage, (), (), name=graph.name, file=graph.file, line=graph.line, rank=graph.rank,
+            attempt=graph.attempt, call=graph.call, state=graph.state, part=part,
+        )  # fmt: skip
+
+    def _keep(self, stage: str, gm: fx.GraphModule, origins: Sequence[NodeOrigin], info: StageInfo) -> None:
+        self._seen.add(stage)
+        wanted = stage in self._wanted
+        key = msgspec.structs.replace(self._dynamo, stage=stage).key if wanted else None
+        self._trail.add(stage, key, gm, origins)
+        if wanted:
+            record = with_origins(read_graph(gm, self._origin(stage, gm)), origins, info)
+            self._send(stage, self._with_lines(record))
+
+    def _with_lines(self, record: GraphRecord) -> GraphRecord:
+        """A node that torch gave no line has the line of the Dynamo node it came from (the write-back of an in-place op)."""
+        nodes = [n if n.source or n.op != "call_function" else self._with_line(n) for n in record.nodes]
+        return msgspec.structs.replace(record, nodes=tuple(nodes))
+
+    def _with_line(self, node: NodeRecord) -> NodeRecord:
+        places = [i for key, i in node.origins if key == self._dynamo.key]
+        source = next((s for i in places if (s := self._dynamo.nodes[i].source) and s.line), None)
+        return node if source is None else msgspec.structs.replace(node, source=_elsewhere(source))
+
+    def _origin(self, stage: str, gm: fx.GraphModule | None = None) -> Origin:
+        graph = self._dynamo
+        sources = {} if gm is None else self._sources_of(gm)
+        return Origin(
+            graph.compile_id, stage, graph.attempt, graph.call, graph.rank, self._code, name=graph.name,
+            sources=sources, state=graph.state,
+        )  # fmt: skip
+
+    def _sources_of(self, gm: fx.GraphModule) -> dict[str, Source]:
+        """A placeholder that is an input of the Dynamo graph has that one's source."""
+        found = {}
+        for name, entry in self._entries.items():
+            if entry is not None and entry < len(self._sources) and self._sources[entry] is not None:
+                found[name] = self._sources[entry]
+        return found
+
+    def _update(self, stage: str, **fields: Any) -> None:
+        record = self._records.get(stage)
+        if record is None or record.lowering is None:
+            return
+        lowering = msgspec.structs.replace(record.lowering, **fields)
+        self._send(stage, msgspec.structs.replace(record, lowering=lowering))
+
+    def _send(self, slot: str, record: GraphRecord) -> None:
+        self._records[slot] = record
+        self._emit(id(self), slot, record)
+
+    @property
+    def next_stage(self) -> str:
+        """The stage after the last that was read."""
+        return next((s for s in ("joint", "forward") if s not in self._seen), "backward")
+
+    def guarded_copy(self, gm: fx.GraphModule) -> fx.GraphModule | None:
+        """A copy of the graph to trace later; None, and a Problem, where it cannot be copied."""
+        try:
+            return copied(gm)
+        except Exception as error:
+            self.failed("joint", f"the graph could not be copied: {type(error).__name__}: {error}"[:300])
+            return None
+
+    def _guarded(self, stage: str, read: Callable[[], None]) -> None:
+        try:
+            read()
+        except Exception as error:  # looking never ends the user's compile
+            why = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"[:300]
+            self.failed(stage, why)
+
+    def failed(self, stage: str, why: str) -> None:
+        """Send what is known of a stage that could not be read: its name and the reason."""
+        graph = self._dynamo
+        problem = Problem(f"{graph.key} {stage}", "the stage could not be read", why)
+        known = self._records.get(stage)
+        template = msgspec.structs.replace(self._template(stage), lowering=StageInfo(by=self._wanted.by))
+        record = known or template
+        with contextlib.suppress(Exception):
+            self._send(stage, msgspec.structs.replace(record, problems=(*record.problems, problem)))
+
+
+def _elsewhere(source: Source) -> Source:
+    """A source for a node of another graph, which has its own call stacks."""
+    return msgspec.structs.replace(source, caller=None)
+
+
+INDUCTOR = "inductor"
+_POST_GRAD = "a post-grad pass of Inductor"
+_POST_GRAD_NAMES = "post_grad"
+BESIDE = "as AOTAutograd would"
+
+
+def with_origins(
+    record: GraphRecord, origins: Sequence[NodeOrigin], lowering: StageInfo, notes: Sequence[str] = ()
+) -> GraphRecord:
+    """The record with the origins of its nodes and what is known of its making."""
+    nodes = tuple([_with_origin(n, o) for n, o in zip(record.nodes, origins, strict=True)])
+    return msgspec.structs.replace(record, nodes=nodes, lowering=lowering, notes=(*record.notes, *notes))
+
+
+def _with_origin(node: NodeRecord, origin: NodeOrigin) -> NodeRecord:
+    if not origin.places and origin.reason is None:
+        return node
+    return msgspec.structs.replace(node, origins=origin.places, no_origin=origin.reason)

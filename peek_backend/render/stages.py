@@ -1,0 +1,235 @@
+"""Stages as text: two side by side, the trail of a node, what is saved for the backward, in-place ops made functional.
+
+Comes in: what ``analysis`` works out. Goes out: text for a terminal or a file; nothing is escaped but control characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from peek_backend.analysis.autograd import AutogradView, Saved, saved_nodes
+from peek_backend.analysis.functional import InPlaceOp
+from peek_backend.analysis.provenance import Place, Provenance, Step, Trace, rank_of
+from peek_backend.analysis.totals import hints, nbytes_at
+from peek_backend.model import CaptureRecord, GraphRecord, NodeRecord, Source
+
+from .escape import cell_escape
+from .labels import bytes_text, call_text, node_target_text, place_text, plural, value_text
+
+MOST_NAMES = 6
+"""Nodes that one cell names; the rest is counted."""
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], format: str = "simple") -> str:
+    """A table of plain text in any format of tabulate."""
+    from tabulate import tabulate  # 70 ms to import, so only where a table is made
+
+    escape = cell_escape(format)
+    cells = [[escape(cell) for cell in row] for row in rows]
+    return tabulate(cells, headers=list(headers), tablefmt=format, disable_numparse=True)
+
+
+def place_of(source: Source | None) -> str:
+    """``model.py:31``, or an input's name."""
+    if source is None:
+        return ""
+    return source.input or place_text(source.file, source.line)
+
+
+def outcome_line(graph: GraphRecord) -> str:
+    """What became of a graph's compile, in a line: ``0/0 forward: compiled by inductor; FX graph cache: hit``; empty if nothing."""
+    info = graph.lowering
+    if info is None or info.compiled is None:
+        return ""
+    if not info.compiled:
+        return f"{graph.key}: not compiled yet: backward() has not run"
+    parts = [f"{graph.key}: compiled by {info.by}" if info.by else f"{graph.key}: compiled"]
+    for cache in info.caches:
+        why = f" ({cache.reason})" if cache.reason else ""
+        parts.append(f"{cache.cache} cache: {cache.outcome}{why}")
+    for skip in info.cudagraphs:
+        where = f" at {place_text(skip.user.file, skip.user.line)}: {skip.user.code}" if skip.user else ""
+        parts.append(f"no CUDA graphs: {skip.reason}{where}")
+    return "; ".join(parts)
+
+
+def stage_lines(graph: GraphRecord) -> Iterator[str]:
+    """What stands below the table of a later stage: who made it, what it saves, how its compile went."""
+    info = graph.lowering
+    if info is None:
+        return
+    if info.by and info.compiled is None and graph.stage != "joint":
+        yield f"{graph.key}: {info.by}"
+    if graph.stage == "forward" and (saved := saved_nodes(graph)):
+        sizes = hints(graph)
+        total = sum(nbytes_at(n.value, sizes) or 0 for n in saved)
+        yield f"{graph.key}: saves {plural(len(saved), 'value')} for the backward, {bytes_text(total)}"
+    if line := outcome_line(graph):
+        yield line
+
+
+def trace_text(trace: Trace, graphs: dict[str, GraphRecord], format: str = "simple") -> str:
+    """A trail as a table, a row a node, in the order of stages; ``*`` marks what was asked for."""
+    asked = {(s.graph, s.node.index) for s in trace.nodes}
+    rows, last = [], ""
+    for step in sorted(trace.steps, key=lambda s: (rank_of(s.stage), s.graph, s.node.index)):
+        graph = graphs[step.graph]
+        mark = "*" if (step.graph, step.node.index) in asked else ""
+        rows.append([step.graph if step.graph != last else "", mark, *_step_cells(step, graph)])
+        last = step.graph
+    text = table(("graph", "", "node", "op", "type", "line", "note"), rows, format)
+    return "\n".join((*_code_lines(trace), text))
+
+
+def _step_cells(step: Step, graph: GraphRecord) -> list[str]:
+    node = step.node
+    return [
+        node.name, node_target_text(node), value_text(node.value), place_of(node.source), _note(node),
+    ]  # fmt: skip
+
+
+def _note(node: NodeRecord) -> str:
+    return node.no_origin or ""
+
+
+def _code_lines(trace: Trace) -> Iterator[str]:
+    """The user's lines that the trail starts from, each once, with their code."""
+    seen = {}
+    for step in trace.steps:
+        source = step.node.source
+        if source is not None and source.line and source.code:
+            seen.setdefault((source.file, source.line), source)
+    for source in list(seen.values())[:MOST_NAMES]:
+        yield f"{place_text(source.file, source.line)}  {source.code}"
+    if seen:
+        yield ""
+
+
+def side_by_side(record: CaptureRecord, left: GraphRecord, right: GraphRecord, format: str = "simple") -> str:
+    """Two graphs in one table, aligned by provenance: beside each node of ``left`` what it became in ``right``.
+
+    A node of ``right`` stands in the row of its first origin; one without an origin in ``left`` has a row of its own, where it comes.
+    """
+    links = Provenance(record)
+    found = {n.index: _ancestors(links, (right.key, n.index), left.key) for n in right.nodes}
+    rows: list[list[str]] = []
+    by_left: dict[int, list[int]] = {}
+    alone: dict[int, list[int]] = {}
+    last = -1
+    for node in right.nodes:
+        if origins := found[node.index]:
+            last = min(origins)
+            by_left.setdefault(last, []).append(node.index)
+        else:
+            alone.setdefault(last, []).append(node.index)
+    rows += [["", "", *_right_cells(right, i, ())] for i in alone.get(-1, ())]
+    for node in left.nodes:
+        became = by_left.get(node.index, [])
+        first = [_call(left, node), place_of(node.source)]
+        cells = [_right_cells(right, i, found[i]) for i in became] or [["", ""]]
+        rows += [[*(first if at == 0 else ["", ""]), *cell] for at, cell in enumerate(cells)]
+        rows += [["", "", *_right_cells(right, i, ())] for i in alone.get(node.index, ())]
+    headers = (left.key if left.stage != "dynamo" else f"{left.key} dynamo", "line", right.key, "also from")
+    return table(headers, rows, format)
+
+
+def _ancestors(links: Provenance, place: Place, key: str) -> list[int]:
+    """The nodes of graph ``key`` that a node came from, over the stages between."""
+    found: list[int] = []
+    waiting, seen = [place], {place}
+    while waiting:
+        for origin in links.origins(waiting.pop(0)):
+            if origin[0] == key:
+                found.append(origin[1])
+            elif origin not in seen:
+                seen.add(origin)
+                waiting.append(origin)
+    return sorted(set(found))
+
+
+def _right_cells(graph: GraphRecord, index: int, origins: Sequence[int]) -> list[str]:
+    node = graph.nodes[index]
+    also = ", ".join(map(str, origins[1 : 1 + MOST_NAMES])) if len(origins) > 1 else ""
+    if len(origins) > 1 + MOST_NAMES:
+        also += f", … {len(origins) - 1 - MOST_NAMES} more"
+    return [_call(graph, node), f"#{also}" if also else (node.no_origin or "" if not origins else "")]
+
+
+def _call(graph: GraphRecord, node: NodeRecord) -> str:
+    text = value_text(node.value)
+    return f"{node.index} {node.name}: {node_target_text(node)}" + (f"  {text}" if text else "")
+
+
+def autograd_text(view: AutogradView, format: str = "simple") -> str:
+    """Everything that passes between a forward and its backward, in tables."""
+    parts = [_saved_text(view, format)]
+    if view.recomputed:
+        names = [n.name for n in view.recomputed]
+        parts.append(f"computed again in the backward, not saved ({len(names)}): {_some(names)}")
+    gradients = [
+        [g.input, g.node.name if g.node else "None", value_text(g.node.value) if g.node else ""]
+        for g in view.gradients
+    ]
+    parts.append(table(("gradient of", "node", "type"), gradients, format))
+    tangents = [
+        [
+            t.node.name,
+            "a mutated input or a base" if t.output is None else f"output {t.output}",
+            value_text(t.node.value),
+        ]
+        for t in view.tangents
+    ]
+    parts.append(table(("tangent", "arrives for", "type"), tangents, format))
+    parts += list(_mutation_lines(view))
+    return "\n\n".join(parts)
+
+
+def _saved_text(view: AutogradView, format: str) -> str:
+    rows = [_saved_row(s) for s in view.saved]
+    total = (
+        f"{view.forward.key} saves {plural(len(view.saved), 'value')} for the backward: {view.nbytes:,} B "
+        f"({bytes_text(view.nbytes)}), of which inputs {view.nbytes - view.new_bytes:,} B"
+    )
+    return f"{total}\n\n{table(('saved', 'type', 'bytes', 'made at', 'read by'), rows, format)}"
+
+
+def _saved_row(saved: Saved) -> list[str]:
+    size = "" if saved.nbytes is None else f"{saved.nbytes:,}"
+    readers = [f"{n.name} ({node_target_text(n)})" for n in saved.readers]
+    name = f"{saved.name} (input)" if saved.is_input else saved.name
+    return [name, value_text(saved.value), size, place_of(saved.source), _some(readers)]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f", … {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+def _mutation_lines(view: AutogradView) -> Iterator[str]:
+    names = view.inputs
+    for m in view.mutated:
+        what = " and ".join(w for w, on in (("data", m.data), ("metadata", m.metadata)) if on)
+        name = names[m.input] if m.input < len(names) else f"input {m.input}"
+        yield f"input {name} is changed in place ({what}): {m.how}" + (
+            f", from output {m.output}" if m.output is not None else ""
+        )
+    for a in view.aliased:
+        what = f" ({names[a.input]})" if a.input is not None and a.input < len(names) else ""
+        yield f"output {a.output} shares memory: {a.kind.replace('_', ' ')}{what}"
+
+
+def functional_text(dynamo: GraphRecord, ops: Sequence[InPlaceOp], format: str = "simple") -> str:
+    """In-place ops and what functionalisation made of each, as a table."""
+    rows = [
+        [
+            call_text(op.node, dynamo), place_of(op.node.source), _names(op.ops),
+            " ".join(filter(None, (" → ".join(n.name for n in reversed(op.chain)), _names(op.writes), _names(op.views)))),
+            f"{op.input}: {op.epilogue}" if op.epilogue else op.input,
+        ]
+        for op in ops
+    ]  # fmt: skip
+    return table(("in place", "line", "becomes", "views", "written back"), rows, format)
+
+
+def _names(nodes: Sequence[NodeRecord]) -> str:
+    return _some([n.name for n in nodes])
