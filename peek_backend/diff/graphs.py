@@ -415,18 +415,16 @@ class _Comparison:
             self.add(Edit("order", self.title, text="pure ops", count=count))
 
     def state_moved(self, i: int, j: int, moved: set[int]) -> bool:
-        """Whether a node reads memory before a write that it read after, or the other way, although neither was edited."""
+        """Whether a node reads memory before a write that it read after, or the other way round.
+
+        Writers that were themselves edited or moved tell of it already. Where the order is the same, only what shares
+        memory changed, by an edit above.
+        """
         m = self.m
         before = {m.new_of[w] for w in self.old.state[i - self.old.first] if m.new_of[w] >= 0}
         after = {w for w in self.new.state[j - self.new.first] if m.old_of[w] >= 0}
-        writers = before ^ after
-        if not writers or writers & moved:
-            return False
-        # With an added or removed writer in between, the latest known one is another: that edit tells of it.
-        edited = any(m.new_of[w] < 0 for w in self.old.state[i - self.old.first]) or any(
-            m.old_of[w] < 0 for w in self.new.state[j - self.new.first]
-        )
-        return not edited
+        writers = {w for w in before ^ after if w not in moved and w not in self.cause}
+        return any((m.old_of[w] < i) != (w < j) for w in writers)
 
     # Outputs and labels
 

@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from peek_backend.model.snapshot import Body, Call, Graph, Input, Node
+from peek_backend.model.snapshot import Body, Call, Graph, Input, Node, TupleType
 
 from .effects import is_impure, is_view, writes_first
 
@@ -39,7 +39,8 @@ class Side:
     """One graph taken apart for matching.
 
     Positions count inputs, then nodes, as operands do. ``calls`` and ``targets`` number each node's (target, template) and
-    target, ``operands`` are without bodies, ``state`` are the writers that a node reads after without naming them.
+    target, ``operands`` are without bodies. ``home`` is the position whose memory a position shares, ``state`` are
+    the latest writers of what a node reads, where it does not name them.
     """
 
     def __init__(self, graph: Graph | Body, words: Interner, template: Callable[[str], str]):
@@ -76,21 +77,26 @@ class Side:
 
     def _state(self) -> list[tuple[int, ...]]:
         """For each node the latest writers of the memory that it reads, where it does not name them as operands."""
-        nodes, first = self.nodes, self.first
-        found: list[tuple[int, ...]] = [()] * len(nodes)
-        if not any(writes_first(n.target, n.template) for n in nodes):
+        found: list[tuple[int, ...]] = [()] * len(self.nodes)
+        self.home = home = list(range(self.size))
+        if not any(writes_first(n.target, n.template) for n in self.nodes):
             return found
-        home = list(range(self.size))
         writer: dict[int, int] = {}
-        for index, node in enumerate(nodes):
-            operands = self.operands[index]
+        for index, node in enumerate(self.nodes):
+            operands, position = self.operands[index], self.first + index
             late = {writer[home[o]] for o in operands if home[o] in writer}
             found[index] = tuple(sorted(late.difference(operands)))
-            if operands and is_view(node.target, node.template):
-                home[first + index] = home[operands[0]]
+            if operands and is_view(node.target, node.template) and not self._is_part(node, operands[0]):
+                home[position] = home[operands[0]]
                 if writes_first(node.target, node.template):
-                    writer[home[operands[0]]] = first + index
+                    writer[home[position]] = position
         return found
+
+    def _is_part(self, node: Node, operand: int) -> bool:
+        """Whether a node takes one of several results of an op, each of which has memory of its own."""
+        if operand < self.first or not node.target.endswith("getitem") or self.home[operand] != operand:
+            return False
+        return isinstance(self.nodes[operand - self.first].type, TupleType)
 
     def _users(self) -> list[list[tuple[int, int]]]:
         """For each position who uses it: (position of the user, which of its operands)."""

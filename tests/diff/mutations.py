@@ -359,10 +359,12 @@ def legal_reorder(rng: random.Random, graph: Graph) -> Graph:
     impure = [k for k in range(count) if side.impure[k]]
     for a, b in zip(impure, impure[1:], strict=False):
         before[b].add(a)
-    # What reads a tensor before it is written stays before the write.
+    # What reads memory before it is written stays before the write.
     for k in range(count):
         for later in impure:
-            if later > k and set(side.operands[k]) & set(side.operands[later]):
+            if later > k and {side.home[o] for o in side.operands[k]} & {
+                side.home[o] for o in side.operands[later]
+            }:
                 before[later].add(k)
     after: list[list[int]] = [[] for _ in range(count)]
     waits = [len(found) for found in before]
