@@ -183,9 +183,12 @@ def check(record: CaptureRecord, where: str) -> None:
     for i, graph in enumerate(record.graphs):
         path = f"$.graphs[{i}]"
         _check_index(graph.frame, frames, f"{path}.frame", "frame", where)
-        _check_graph(graph, len(graph.children), path, where)
-        for j, child in enumerate(graph.children):
-            _check_graph(child, len(graph.children), f"{path}.children[{j}]", where)
+        bodies, stacks = len(graph.children), len(graph.stacks)
+        _check_graph(graph, bodies, stacks, path, where)
+        for j, child in enumerate(
+            graph.children
+        ):  # a body's callers stand among the root's stacks, as its bodies do
+            _check_graph(child, bodies, stacks or len(child.stacks), f"{path}.children[{j}]", where)
     for name in ("breaks", "recompiles"):
         for i, event in enumerate(getattr(record, name)):
             _check_index(event.frame, frames, f"$.{name}[{i}].frame", "frame", where)
@@ -193,8 +196,7 @@ def check(record: CaptureRecord, where: str) -> None:
         _check_index(frame.resume_of, frames, f"$.frames[{i}].resume_of", "frame", where)
 
 
-def _check_graph(graph: GraphRecord, bodies: int, path: str, where: str) -> None:
-    stacks = len(graph.stacks)
+def _check_graph(graph: GraphRecord, bodies: int, stacks: int, path: str, where: str) -> None:
     for position_, node in enumerate(graph.nodes):
         source = node.source
         if (
