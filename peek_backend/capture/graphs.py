@@ -14,9 +14,10 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ..model import GraphRecord, NodeRecord, Problem, Source, TensorMeta, TupleInfo, ValueInfo
+from ..model import BreakInfo, GraphRecord, NodeRecord, Problem, Source, TensorMeta, TupleInfo, ValueInfo
 from . import compat
 from .arguments import ArgReader, target_name
+from .breaks import read_break
 from .mutation import Writes, values_at_production
 from .sources import SourceReader, code_name, receiver_of
 from .symbols import read_symbols
@@ -132,11 +133,19 @@ class _GraphReader:
             modules=self.sources.modules,
             stacks=tuple(self.sources.stacks),
             state=dict(self.origin.state),
+            ended_by=self._guarded("how the graph ended", lambda: self._ended_by(gm)),
             problems=tuple(self.problems),
         )
 
     def _symbols(self) -> Any:
         return read_symbols(self.shape_env, self.values.symbols, self.receiver)
+
+    def _ended_by(self, gm: fx.GraphModule) -> BreakInfo | None:
+        """The break that ended the graph, which Dynamo notes on it; None for a plain return."""
+        reason = getattr(gm, "compile_subgraph_reason", None)
+        if reason is None or not reason.graph_break:
+            return None
+        return msgspec.structs.replace(read_break(reason), compile_id=self.origin.compile_id)
 
     def _guarded(self, where: str, read: Callable[[], Any]) -> Any:
         """``read()``, or None and a Problem: looking never fails the program."""

@@ -232,3 +232,18 @@ def test_pt2_file(tmp_path):
         peek_backend.load(bad)
     with pytest.raises(peek_backend.PeekError, match="inspect"):
         peek_backend.record(torch.nn.Linear(1, 1))
+
+
+def test_break_that_ended_a_graph_is_known_at_once():
+    """The backend's own table says what ended a graph: no session needs to be open."""
+    from io import StringIO
+
+    def fn(x):
+        y = x.sin()
+        print(end="")
+        return y.cos()
+
+    stream = StringIO()
+    torch.compile(fn, backend="peek", options={"file": stream})(torch.ones(3))
+    assert stream.getvalue().count("graph break:") == 1
+    assert 'print(end="")' in stream.getvalue()
