@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -100,12 +101,11 @@ class _Comparison:
     ):
         self.old_graph, self.new_graph, self.title, self.inputs = old, new, title, inputs
         self.symbols = symbols
-        old_template = symbols.template
-        new_template = _identity if symbols.is_identity else lambda text: symbols.template(text, False)
-        old_side = Side(old, words, _open_unbacked if symbols.is_identity else old_template)
-        self.m = Matching(
-            old_side, Side(new, words, _open_unbacked if symbols.is_identity else new_template), inputs
+        left, right = (
+            _open_unbacked if symbols.is_identity else partial(_common, symbols, is_old)
+            for is_old in (True, False)
         )
+        self.m = Matching(Side(old, words, left), Side(new, words, right), inputs)
         self.old, self.new = self.m.old, self.m.new
         self.types = TypeComparer(symbols)
         self.learn_unbacked()
@@ -473,8 +473,9 @@ class _Comparison:
         return self._new_names
 
 
-def _identity(text: str) -> str:
-    return text
+def _common(symbols: SymbolMap, is_old: bool, text: str) -> str:
+    """A template in common terms, for matching."""
+    return symbols.template(text, is_old, open_unbacked=True)
 
 
 def _open_unbacked(text: str) -> str:

@@ -80,16 +80,17 @@ class SymbolMap:
             found = self._equal[key] = a == b or same(a, b) is True
         return found
 
-    def template(self, text: str, is_old: bool = True) -> str:
-        """A call's template in common terms; unbacked symbols are left open, since their numbers shift."""
+    def template(self, text: str, is_old: bool = True, *, open_unbacked: bool = False) -> str:
+        """A call's template in common terms; ``open_unbacked`` for matching, before it is known which is which."""
 
         def swap(match: re.Match) -> str:
             word = match[0]
             if word[0] == '"':
                 return word
             if match[1] is not None:
-                return f'sym("{_open(self.expr(match[1], is_old))}")'
-            return "u?" if word[0] == "u" and word not in self._old else self.expr(word, is_old)
+                expr = self.expr(match[1], is_old)
+                return f'sym("{_open(expr) if open_unbacked else expr}")'
+            return "u?" if word[0] == "u" and open_unbacked else self.expr(word, is_old)
 
         return _IN_TEMPLATE.sub(swap, text) if _has_symbol(text) else text
 
