@@ -33,6 +33,9 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+PROBES = Path(__file__).parent / "probes.js"
+
+
 class Opened:
     """A page in the browser, with what it logged and asked for."""
 
@@ -52,11 +55,15 @@ class Opened:
         self.requests.clear()
         self.tab.goto(self.url + hash_)
         self.tab.wait_for_selector("html[data-ready]", timeout=20_000)
+        if self.tab.evaluate("'peek' in window"):
+            self.tab.evaluate(PROBES.read_text("utf-8"))
         return self
 
     def js(self, text: str) -> Any:
-        """The value of a JavaScript expression; ``app`` is the page's application."""
-        return self.tab.evaluate(f"(() => {{ const {{ app }} = window.peek; return {text}; }})()")
+        """The value of a JavaScript expression; ``app`` is the page's application, ``probe`` what probes.js defines."""
+        return self.tab.evaluate(
+            f"(() => {{ const {{ app }} = window.peek, {{ probe }} = window; return {text}; }})()"
+        )
 
     def outside(self) -> list[str]:
         """Requests for anything but the file itself."""

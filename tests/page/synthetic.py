@@ -292,45 +292,78 @@ def guards() -> tuple[GuardInfo, ...]:
     )
 
 
+USER = "/srv/app/train.py"
+STACK = (
+    StackFrame(USER, 12, "<module>", "out = model(ids)"),
+    StackFrame(USER, 30, "generate", "print('step', i)"),
+)
+
+
 def capture(nodes: int, **kwargs) -> CaptureRecord:
     """A whole capture: one big graph, a resume graph after a break, a skipped frame, two recompiles."""
-    main = transformer(nodes, **kwargs)
-    b = Builder()
-    x = b.input("logits", tensor(1, "s0", VOCAB), "argument")
-    b.module = ""
-    y = b.op("torch.argmax", (x, -1), tensor(1, "s0", dtype="int64"), 31, "token = logits.argmax(-1)")
-    b.add("output", "output", ((y,),), None, None)
-    resume = GraphRecord(
-        "1/0",
-        "dynamo",
-        tuple(b.nodes),
-        (),
-        name="generate ▸ resume#1",
-        file="/srv/app/train.py",
-        line=31,
-        frame=2,
-    )
-    stack = (
-        StackFrame("/srv/app/train.py", 12, "<module>", "out = model(ids)"),
-        StackFrame("/srv/app/train.py", 30, "generate", "print('step', i)"),
-    )
-    breaks = (
-        BreakInfo("Failed to trace builtin operator", "Dynamo does not know how to trace print", ("Move print out of the compiled region.",),
-                  "GB0059", "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html", "print", stack, "unsupported", "0/0", 1),
-        BreakInfo("torch.compiler.disable", "the user asked for it", (), None, None, "log", stack[:1], "user", None, 3, split=False),
-    )  # fmt: skip
-    recompiles = (
-        RecompileInfo("2/1", 4, 2, (FailedGuard("x.shape[0] == 4", "x.shape[0]", "4", "6", stack[1], "2/0"),), ("f32[4] became f32[s0]",), "torch._dynamo.mark_dynamic(x, 0)"),
-        RecompileInfo("2/2", 4, 3, (FailedGuard("k == 1", "k", "1", "2", stack[1], "2/1"),), (), "make k a tensor"),
-    )  # fmt: skip
-    frames = (
-        FrameRecord("LlamaForCausalLM.forward", FILE, 460, "compiled", "", ("0/0",), phases={"0/0": (Phase("dynamo", 1.31), Phase("aot", 0.6), Phase("inductor", 4.2))}),
-        FrameRecord("generate", "/srv/app/train.py", 25, "broken", "print", ("1/0",)),
-        FrameRecord("generate ▸ resume#1", "/srv/app/train.py", 31, "compiled", "", ("1/0",), resume_of=1, resume=1, phases={"1/0": (Phase("dynamo", 0.02), Phase("aot", 0.05), Phase("inductor", 0.4))}),
-        FrameRecord("log", "/srv/app/train.py", 44, "skipped", "torch.compiler.disable", ()),
-        FrameRecord("step", "/srv/app/train.py", 52, "limit", "recompile limit (8)", ("2/0", "2/1", "2/2")),
-    )  # fmt: skip
     environment = Environment(
         "0.1.0", "2.13.0", "3.11.2", "Linux x86_64", ("train.py",), settings={"dynamic": "None"}
     )
-    return CaptureRecord(SCHEMA_VERSION, environment, (main, resume), frames, breaks, recompiles)
+    graphs = (transformer(nodes, **kwargs), resumed())
+    return CaptureRecord(SCHEMA_VERSION, environment, graphs, frames(), breaks(), recompiles())
+
+
+def resumed() -> GraphRecord:
+    """The one op after the break."""
+    b = Builder()
+    x = b.input("logits", tensor(1, "s0", VOCAB), "argument")
+    y = b.op("torch.argmax", (x, -1), tensor(1, "s0", dtype="int64"), 31, "token = logits.argmax(-1)")
+    b.add("output", "output", ((y,),), None, None)
+    return GraphRecord(
+        "1/0", "dynamo", tuple(b.nodes), (), name="generate ▸ resume#1", file=USER, line=31, frame=2
+    )
+
+
+def breaks() -> tuple[BreakInfo, ...]:
+    """One that splits a frame, one that the user asked for."""
+    link = "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html"
+    return (
+        BreakInfo(
+            "Failed to trace builtin operator",
+            "Dynamo does not know how to trace print",
+            ("Move print out of the compiled region.",),
+            "GB0059",
+            link,
+            "print",
+            STACK,
+            compile_id="0/0",
+            frame=1,
+        ),
+        BreakInfo(
+            "torch.compiler.disable", "the user asked for it", (), context="log", stack=STACK[:1], intent="user",
+            frame=3, split=False,
+        ),
+    )  # fmt: skip
+
+
+def recompiles() -> tuple[RecompileInfo, ...]:
+    """A size that changed, then a number."""
+    size = FailedGuard("x.shape[0] == 4", "x.shape[0]", "4", "6", STACK[1], "2/0")
+    number = FailedGuard("k == 1", "k", "1", "2", STACK[1], "2/1")
+    return (
+        RecompileInfo("2/1", 4, 2, (size,), ("f32[4] became f32[s0]",), "torch._dynamo.mark_dynamic(x, 0)"),
+        RecompileInfo("2/2", 4, 3, (number,), (), "make k a tensor"),
+    )
+
+
+def frames() -> tuple[FrameRecord, ...]:
+    """One of each outcome; the second is resumed by the third."""
+
+    def phases(dynamo: float, aot: float, inductor: float) -> tuple[Phase, ...]:
+        return (Phase("dynamo", dynamo), Phase("aot", aot), Phase("inductor", inductor))
+
+    slow, quick = {"0/0": phases(1.31, 0.6, 4.2)}, {"1/0": phases(0.02, 0.05, 0.4)}
+    return (
+        FrameRecord("LlamaForCausalLM.forward", FILE, 460, compile_ids=("0/0",), phases=slow),
+        FrameRecord("generate", USER, 25, "broken", "print", ("1/0",)),
+        FrameRecord(
+            "generate ▸ resume#1", USER, 31, compile_ids=("1/0",), resume_of=1, resume=1, phases=quick
+        ),
+        FrameRecord("log", USER, 44, "skipped", "torch.compiler.disable"),
+        FrameRecord("step", USER, 52, "limit", "recompile limit (8)", ("2/0", "2/1", "2/2")),
+    )

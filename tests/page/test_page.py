@@ -14,40 +14,10 @@ from tests.page.synthetic import capture
 
 VIEWS = ("overview", "graph", "table", "source", "stages", "timeline", "symbols")
 
-OVERLAPS = """() => {
-  const name = (e) => `${e.tagName}.${e.className} ${(e.textContent || '').slice(0, 30)}`;
-  const seen = [], inside = document.querySelector('#app').getBoundingClientRect();
-  for (const e of document.querySelectorAll('.top > *, .tabs > button, .bar > *, .numbers > *, .list th, .grid .head > *, .tools > *, .acts > *, .card > *, .what > *')) {
-    const r = e.getBoundingClientRect();
-    if (!r.width || !r.height || getComputedStyle(e).visibility === 'hidden' || e.closest('.sr')) continue;
-    seen.push([e, r]);
-  }
-  const bad = [];
-  for (const [a, ra] of seen) for (const [b, rb] of seen) {
-    if (a === b || a.contains(b) || b.contains(a) || a.parentNode !== b.parentNode) continue;
-    if (ra.left < rb.right - 1 && rb.left < ra.right - 1 && ra.top < rb.bottom - 1 && rb.top < ra.bottom - 1) bad.push(`${name(a)} over ${name(b)}`);
-  }
-  if (document.documentElement.scrollWidth > innerWidth + 1) bad.push(`the page is ${document.documentElement.scrollWidth} px wide`);
-  for (const e of document.querySelectorAll('.top, main, .panel:not([hidden])')) { const r = e.getBoundingClientRect(); if (r.right > inside.right + 1 || r.left < -1) bad.push(`${name(e)} leaves the window`); }
-  return bad;
-}"""
 
-
-def first(opened, kind: str) -> int:
-    """The first closed or open container that shows."""
-    return opened.js(
-        "(() => { let found = -1; const { layout, tree } = app.graphView.current; layout.walk((item, x, y, box) => {"
-        f" if (found < 0 && item !== tree.root && tree.isGroup(item) && {'box.content' if kind == 'open' else '!box.content'}) found = item; return true; }});"
-        " return found; })()"
-    )
-
-
-def place(opened, item: int) -> tuple[float, float]:
-    """Where an item's top left is in the window, after it was brought to the middle."""
-    return tuple(opened.js(
-        f"(() => {{ const v = app.graphView; v.centre({item}); v.paint(); const at = v.current.layout.find({item}), c = v.canvas.camera, r = v.canvasEl.getBoundingClientRect();"
-        " return [r.left + (at.x - at.box.left) * c.k + c.x, r.top + at.y * c.k + c.y]; })()"
-    ))  # fmt: skip
+def closed(opened) -> int:
+    """The first closed container that shows."""
+    return next(s["item"] for s in opened.js("probe.shown()") if s["group"] and not s["open"])
 
 
 def test_the_page_opens_on_the_verdict(open_page):
@@ -68,7 +38,7 @@ def test_nothing_overlaps_in_any_view(open_page, width, height, theme):
     for view in VIEWS:
         opened.js(f"(app.select(30), app.go({view!r}))")
         opened.tab.wait_for_timeout(60)
-        assert opened.tab.evaluate(OVERLAPS) == [], view
+        assert opened.js("probe.overlaps()") == [], view
 
 
 @pytest.mark.parametrize("nodes", [20, 800, 10_000])
@@ -86,25 +56,17 @@ def test_every_view_shows_at_every_size(open_page, nodes):
 def test_the_canvas_paints_boxes(open_page):
     """The canvas is not blank: it holds many colours."""
     opened = open_page(hash_="#v=graph")
-    colours = opened.js(
-        "(() => { const c = app.graphView.canvas; c.draw(); const d = c.ctx.getImageData(0, 0, c.element.width, c.element.height).data, s = new Set();"
-        " for (let i = 0; i < d.length; i += 4) s.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return s.size; })()"
-    )
-    assert colours > 50
+    assert opened.js("probe.colours()") > 50
 
 
 def test_a_click_on_the_chevron_opens_and_closes(open_page):
     """The chevron of a closed container opens it in place; the title stays where it was."""
     opened = open_page(hash_="#v=graph")
-    group = first(opened, "closed")
-    x, y = place(opened, group)
+    group = closed(opened)
+    x, y = opened.js(f"probe.bring({group})")
     opened.tab.mouse.click(x + 11, y + 13)
     assert opened.js(f"app.graphView.current.layout.open.has({group})")
-    after = opened.js(
-        f"(() => {{ const at = app.graphView.current.layout.find({group}); return at.y * app.graphView.canvas.camera.k + app.graphView.canvas.camera.y; }})()"
-    )
-    top = opened.js("app.graphView.canvasEl.getBoundingClientRect().top")
-    assert abs(after + top - y) < 1
+    assert abs(opened.js(f"probe.where({group})")[1] - y) < 1
     opened.js(f"app.graphView.toggle({group})")
     assert not opened.js(f"app.graphView.current.layout.open.has({group})")
 
@@ -112,19 +74,16 @@ def test_a_click_on_the_chevron_opens_and_closes(open_page):
 def test_one_of_each_repeated_layer_is_open(open_page):
     """At first layer 0 is open and the eleven others are one box ×11."""
     opened = open_page(hash_="#v=graph")
-    titles = opened.js(
-        "(() => { const out = [], { layout, tree, sizes } = app.graphView.current; layout.walk((item, x, y, box) => { if (tree.isGroup(item)) out.push([sizes.groupText(item).title, sizes.groupText(item).times, !!box.content]); return true; }); return out; })()"
-    )
-    assert ["layers.0", 0, True] in titles
-    assert ["layers.1 … 11", 11, False] in titles
+    found = {s["title"]: (s["times"], s["open"]) for s in opened.js("probe.shown()") if s["group"]}
+    assert found["layers.0"] == (0, True)
+    assert found["layers.1 … 11"] == (11, False)
 
 
 def test_a_fold_says_what_differs(open_page):
     """The panel of a fold says that its members are built alike."""
     opened = open_page(hash_="#v=graph")
-    opened.js(
-        "(() => { const { tree, sizes, layout } = app.graphView.current; layout.walk((item) => { if (tree.isGroup(item) && sizes.groupText(item).times) app.select(item); return true; }); })()"
-    )
+    fold = next(s["item"] for s in opened.js("probe.shown()") if s["fold"])
+    opened.js(f"app.select({fold})")
     text = opened.tab.inner_text(".panel")
     assert "11 times" in text
     assert "Built exactly like layers.0" in text
@@ -168,8 +127,11 @@ def test_the_panel_tells_all_of_a_node(open_page):
     node = next(n for n in record.graphs[0].nodes if n.target.endswith("scaled_dot_product_attention"))
     opened = open_page(record, f"#v=graph&s={node.index}")
     text = opened.tab.inner_text(".panel")
-    for part in ("[1, 8, s0, 64]", "f32", "(8*s0*64, s0*64, 64, 1)", "cpu", "layers.0.self_attn", "LlamaAttention", "modeling_llama.py:254",
-                 "attn_output = sdpa(query", "in [2, 4096], 16 while tracing", "input_ids.shape[1]", "attention_mask"):  # fmt: skip
+    for part in (
+        "[1, 8, s0, 64]", "f32", "(8*s0*64, s0*64, 64, 1)", "cpu", "layers.0.self_attn", "LlamaAttention",
+        "modeling_llama.py:254", "attn_output = sdpa(query", "in [2, 4096], 16 while tracing", "input_ids.shape[1]",
+        "attention_mask",
+    ):  # fmt: skip
         assert part in text, part
     opened.tab.click(".panel .args .link >> nth=0")
     assert "add" in opened.tab.inner_text(".panel h2")
@@ -210,7 +172,7 @@ def test_keyboard_alone_reaches_everything(open_page):
     assert opened.js(
         f"app.graphView.current.tree.isGroup(app.state.selected) || app.graph.users({start}).includes(app.state.selected)"
     )
-    group = first(opened, "closed")
+    group = closed(opened)
     opened.js(f"app.select({group})")
     press("Enter")
     assert opened.js(f"app.graphView.current.layout.open.has({group})")
@@ -258,10 +220,9 @@ def test_the_table_copies_as_markdown_and_csv(open_page):
 def test_the_hash_opens_the_same_view(open_page):
     """View, graph, selection, search, open containers, overlay and theme come back from the address alone."""
     opened = open_page(hash_="#v=graph")
-    group = first(opened, "closed")
-    opened.js(
-        f"(app.graphView.toggle({group}), app.select(40), app.search('op:mul', true), app.set({{ overlay: 'bytes' }}), app.switchTheme())"
-    )
+    group = closed(opened)
+    opened.js(f"(app.graphView.toggle({group}), app.select(40), app.search('op:mul', true))")
+    opened.js("(app.set({ overlay: 'bytes' }), app.switchTheme())")
     opened.tab.wait_for_timeout(400)
     hash_, camera = opened.js("location.hash"), opened.js("app.graphView.canvas.camera")
     again = opened.go(hash_)
@@ -375,7 +336,8 @@ def test_symbols_tell_their_chain(open_page):
         "static: 1",
         "specialised to 1 by the guard",
         "if seq_len > self.max_seq_len_cached",
-        "is 1: it was s1, and became static", "drop the comparison",
+        "is 1: it was s1, and became static",
+        "drop the comparison",
     ):
         assert part in text, part
 
@@ -384,7 +346,10 @@ def test_a_diff_is_listed_and_marked(open_page):
     """Edits are listed with their verdict; a click opens the node, which the graph marks, and so its containers."""
     edits = (
         PageEdit("added", "op added: operator.mul", graph="0/0", node=30, times=24, place="model.py:18"),
-        PageEdit("changed", "dim became static", graph="0/0", node=60, before_graph="0/0", before_node=60, before="f32[s0]", after="f32[4]"),
+        PageEdit(
+            "changed", "dim became static", graph="0/0", node=60, before_graph="0/0", before_node=60,
+            before="f32[s0]", after="f32[4]",
+        ),
         PageEdit("removed", "op removed: F.dropout", before_graph="0/0", before_node=44),
         PageEdit("info", "20 nodes renamed", "info", graph="9/9", node=3),
     )  # fmt: skip
@@ -408,7 +373,7 @@ def test_hostile_text_is_only_text(open_page):
     for view in VIEWS:
         opened.js(f"(app.go({view!r}), app.select(8))")
         opened.tab.wait_for_timeout(30)
-        assert opened.tab.evaluate(OVERLAPS) == [], view
+        assert opened.js("probe.overlaps()") == [], view
     for text in ("svg", "dot"):
         assert opened.tab.evaluate(f"window.peek.{text}().length") > 100
     from xml.etree import ElementTree
@@ -449,12 +414,7 @@ def test_without_javascript_there_is_an_overview_and_tables(chromium, tmp_path):
 def test_the_policy_allows_no_request(open_page):
     """A script that tries to fetch, open a socket, load an image or evaluate text is refused by the page's policy."""
     opened = open_page()
-    refused = opened.tab.evaluate("""async () => {
-      const tries = { fetch: () => fetch('https://example.invalid/'), eval: () => new Promise((ok, no) => setTimeout(() => { try { ok(window['ev' + 'al']('1')); } catch (e) { no(e); } })), image: () => new Promise((ok, no) => { const i = new Image(); i.onload = ok; i.onerror = no; i.src = 'https://example.invalid/a.png'; }) };
-      const out = [];
-      for (const [name, f] of Object.entries(tries)) { try { await f(); } catch { out.push(name); } }
-      return out;
-    }""")
+    refused = opened.tab.evaluate("probe.refused()")
     assert refused == ["fetch", "eval", "image"]
     assert all("Content Security Policy" in e for e in opened.errors), "only refusals are logged"
     assert opened.refused == opened.outside(), "what was tried never left the browser"

@@ -1,8 +1,8 @@
 """Joins the page's ES modules into one script, so that nobody needs Node.
 
 The modules keep to a small part of the syntax, checked here: ``import { a, b } from "./x.js"`` at the start of a line and
-``export`` before ``function``, ``async function``, ``class`` or a ``const`` of one name. Each becomes a function scope that returns its exports; a
-module comes after all that it imports, and a cycle is an error.
+``export`` before ``function``, ``async function``, ``class`` or a ``const`` of one name. Each becomes a function scope that
+returns its exports; a module comes after all that it imports, and a cycle is an error.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Row(NamedTuple):
 def container_columns(
     graph: GraphRecord, owner: GraphRecord, root: Module, text: Callable[[str], int]
 ) -> dict[str, list]:
-    """Columns ``parent``, ``lo``, ``hi``, ``label``, ``class``, ``path``, ``kind``, ``hash``, ``note``; texts go through ``text``."""
+    """One column for each field of Row (``type`` as ``class``), texts as the numbers that ``text`` gives them."""
     rows = list(_Walker(graph, owner, root).rows())
     return {
         "parent": [r.parent for r in rows],
@@ -89,7 +89,11 @@ class _Walker:
 
     def _length(self, item: Module | Fold) -> int:
         """Nodes in a container or fold."""
-        return sum(self.lengths[id(m)] for m in item.run[1:]) if isinstance(item, Fold) else self.lengths[id(item)]
+        return (
+            sum(self.lengths[id(m)] for m in item.run[1:])
+            if isinstance(item, Fold)
+            else self.lengths[id(item)]
+        )
 
     def _folded(self, module: Module) -> Iterator[Item | Fold]:
         for run in equal_runs(module.items, self.keys):

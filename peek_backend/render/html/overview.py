@@ -69,11 +69,17 @@ def numbers(record: CaptureRecord, counts: Stats) -> Iterator[dict[str, Any]]:
         ("recompiles", counts.recompiles if looked else None, "warn", "timeline", resumed),
         ("left in eager", eager if looked else None, "bad", "timeline", limit),
         ("dynamic dims", counts.dynamic_dims, "", "symbols", ", ".join(_symbols(record))),
-        ("problems", counts.problems, "warn", "timeline", "what peek could not read" if counts.problems else ""),
+        (
+            "problems",
+            counts.problems,
+            "warn",
+            "timeline",
+            "what peek could not read" if counts.problems else "",
+        ),
     ]
     for label, value, tone, view, note in rows:
-        note = "not recorded" if value is None else note
-        yield {"label": label, "value": value, "tone": tone if value else "", "view": view, "note": note}
+        said = "not recorded" if value is None else note
+        yield {"label": label, "value": value, "tone": tone if value else "", "view": view, "note": said}
 
 
 def _symbols(record: CaptureRecord) -> list[str]:
@@ -92,7 +98,11 @@ def mend(record: CaptureRecord) -> list[dict[str, Any]]:
 
 def _broken(row: BreakPlace) -> dict[str, Any]:
     first, place = row.first, row.place
-    after = f"{plural(row.ops_after, 'op')} {'after it' if first.split else 'in what it calls'}" if row.ops_after else ""
+    after = (
+        f"{plural(row.ops_after, 'op')} {'after it' if first.split else 'in what it calls'}"
+        if row.ops_after
+        else ""
+    )
     return {
         "kind": "graph break" if first.split else "frame left in eager",
         "title": clean(row.reason.replace("`", "")),
@@ -133,7 +143,8 @@ def plain_html(record: CaptureRecord, overview: dict[str, Any]) -> str:
     """Overview and folded tables as HTML: the page without JavaScript, and what a search engine or printer sees."""
     parts = [f'<p class="verdict {overview["tone"]}">{esc(overview["headline"])}</p>', "<ul>"]
     parts += [
-        f"<li>{esc(n['label'])}: <b>{_count(n['value'])}</b> {esc(n['note'])}</li>" for n in overview["numbers"]
+        f"<li>{esc(n['label'])}: <b>{_count(n['value'])}</b> {esc(n['note'])}</li>"
+        for n in overview["numbers"]
     ]
     parts.append("</ul>")
     if overview["mend"]:
@@ -179,7 +190,7 @@ def clean_lines(text: str) -> str:
 
 
 MAX_CELL = 400
-_CELL = re.compile(r"(<t[dh][^>]*>)([^<]{%d})[^<]*" % MAX_CELL)
+_CELL = re.compile(rf"(<t[dh][^>]*>)([^<]{{{MAX_CELL}}})[^<]*")
 
 
 def _short_cells(line: str) -> str:

@@ -1,8 +1,8 @@
 """One self-contained HTML file: data, script and style inside, nothing fetched, nothing evaluated.
 
-The Content-Security-Policy allows this script and this style by their hashes and no request at all. The capture is base64 of
-deflated JSON, so it holds no ``<``; every other text goes through one escape. Without JavaScript the file shows the overview and folded
-tables as plain HTML.
+The Content-Security-Policy allows this script and this style by their hashes and no request at all. The capture is
+base64 of deflated JSON, so it holds no ``<``; every other text goes through one escape. Without JavaScript the file
+shows the overview and folded tables as plain HTML.
 """
 
 from __future__ import annotations
