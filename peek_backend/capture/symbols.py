@@ -75,7 +75,7 @@ class _FactReader:
 
     def __init__(self, shape_env: Any, files: Sequence[str]):
         self.env, self.files = shape_env, files
-        self._guards: dict[Any, list[Fact]] = {}
+        self._guards: dict[str, list[Fact]] = {}  # by name: nested ints have two sympy symbols of one name
         for guard in getattr(shape_env, "guards", ()):
             self._add(guard.expr, "guard", guard.sloc)
         for expr in getattr(shape_env, "divisible", ()):
@@ -86,7 +86,7 @@ class _FactReader:
 
     def _note(self, expr: Any, fact: Fact) -> None:
         for symbol in getattr(expr, "free_symbols", ()):
-            kept = self._guards.setdefault(symbol, [])
+            kept = self._guards.setdefault(str(symbol), [])
             if len(kept) < MOST_FACTS and all(fact.text != k.text for k in kept):
                 kept.append(fact)
 
@@ -97,7 +97,7 @@ class _FactReader:
         """Specialisation first, then guards, bounds, and what is only checked at run time."""
         return [
             *self._replaced(symbol),
-            *self._guards.get(symbol, ()),
+            *self._guards.get(str(symbol), ()),
             *self._bounds(symbol),
             *self._asserts(symbol),
         ]
@@ -134,7 +134,7 @@ class _FactReader:
             user = self._user(getattr(found, side, None))
             if value is not None and user is not None:
                 facts.append(Fact("range", text, user))
-        known = {f.text for f in self._guards.get(symbol, ())}
+        known = {f.text for f in self._guards.get(str(symbol), ())}
         return [f for f in facts if f.text not in known]
 
     def _asserts(self, symbol: Any) -> list[Fact]:
