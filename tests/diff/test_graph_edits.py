@@ -1,0 +1,287 @@
+"""Single edits of small graphs, each told as what a person did."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from peek_backend.diff import compare
+from peek_backend.diff.edits import INFO, Edit
+from peek_backend.model.snapshot import Snapshot
+from peek_backend.snapshot.graphfile import parse_graph
+
+from .mutations import with_graph
+from .transformer import transformer
+
+HEADER = "peek-graph 1\nname   a\nenv    torch=2.13\nstats  {stats}\n\n"
+
+
+def snap(text: str) -> Snapshot:
+    """A file from the lines of its graphs; the counts are filled in."""
+    lines = text.split("\n")
+    graphs = [line for line in lines if line.startswith("graph ")]
+    frames = len({line.partition("   ")[0].partition(" ▸ variant")[0] for line in graphs})
+    frames += sum(line.startswith("frame ") and "NOTHING" not in line for line in lines)
+    counts = {
+        "frames": frames,
+        "graphs": len(graphs),
+        "ops": sum(line.startswith("  %") for line in lines),
+        "breaks": sum(line.startswith("break ") for line in lines),
+        "recompiles": sum("▸ variant#" in line for line in graphs),
+    }
+    return parse_graph(HEADER.format(stats=" ".join(f"{k}={v}" for k, v in counts.items())) + text)
+
+
+def edits(old: str, new: str) -> list[Edit]:
+    return list(compare(snap(old), snap(new)).edits)
+
+
+def kinds(old: str, new: str) -> list[str]:
+    """Kinds of edit that are more than information."""
+    return [edit.kind for edit in edits(old, new) if edit.kind not in INFO]
+
+
+G = "graph f\n  in   x: f32[4]\n"
+SUB = "  %a = torch.sub(x, 1)  f32[4]\n"
+
+
+def test_types_that_follow_an_added_op_are_folded_under_it():
+    """A cast put in is one edit, and the op behind it follows."""
+    old = G + SUB + "  %b = torch.add(%a, 2)  f32[4]\n  out  %b\n"
+    new = G + SUB + "  %c = .to(%a, torch.float16)  f16[4]\n  %b = torch.add(%c, 2)  f16[4]\n  out  %b\n"
+    (edit,) = edits(old, new)
+    assert (edit.kind, edit.text, edit.follows, edit.sample) == (
+        "op:added",
+        ".to(%a, torch.float16)",
+        1,
+        "f32[4] → f16[4]",
+    )
+
+
+def test_a_read_moved_across_a_write_is_an_edit():
+    """sin(x) before x.add_(1) is not sin(x) after it."""
+    old = G + "  %s = .sin(x)  f32[4]\n  %w = .add_(x, 1)  f32[4]\n  out  %s, %w\n"
+    new = G + "  %w = .add_(x, 1)  f32[4]\n  %s = .sin(x)  f32[4]\n  out  %s, %w\n"
+    assert kinds(old, new) == ["op:order"]
+
+
+def test_a_view_read_across_a_write_is_an_edit():
+    """The same through a view of x."""
+    old = (
+        G
+        + "  %v = .view(x, 2, 2)  f32[2, 2]\n  %s = .sin(%v)  f32[2, 2]\n  %w = .add_(x, 1)  f32[4]\n  out  %s, %w\n"
+    )
+    new = (
+        G
+        + "  %v = .view(x, 2, 2)  f32[2, 2]\n  %w = .add_(x, 1)  f32[4]\n  %s = .sin(%v)  f32[2, 2]\n  out  %s, %w\n"
+    )
+    assert kinds(old, new) == ["op:order"]
+
+
+def test_two_equal_random_numbers_are_two():
+    """Users of two dropouts that change places are rewired, although both dropouts read the same."""
+    drops = "  %d = F.dropout(x, 0.5, True, False)  f32[4]\n  %e = F.dropout(x, 0.5, True, False)  f32[4]\n"
+    old = G + drops + "  %s = .sin(%d)  f32[4]\n  %c = .cos(%e)  f32[4]\n  out  %s, %c\n"
+    new = G + drops + "  %s = .sin(%e)  f32[4]\n  %c = .cos(%d)  f32[4]\n  out  %s, %c\n"
+    assert kinds(old, new) == ["op:rewired", "op:rewired"]
+
+
+def test_the_same_value_computed_twice_is_one_value():
+    """Which of two equal pure ops is read makes no difference."""
+    twice = "  %d = .exp(x)  f32[4]\n  %e = .exp(x)  f32[4]\n"
+    old = G + twice + "  %s = .sin(%d)  f32[4]\n  %c = .cos(%e)  f32[4]\n  out  %s, %c\n"
+    new = G + twice + "  %s = .sin(%e)  f32[4]\n  %c = .cos(%d)  f32[4]\n  out  %s, %c\n"
+    assert kinds(old, new) == []
+
+
+def test_numbers_of_unbacked_symbols_do_not_count():
+    """An op that brings a symbol of its own, put in above, renumbers the others, and is alone the edit."""
+    tail = '  %z = torch.zeros({0}, sym("2*{0}"))  f32[{0}, 2*{0}]\n'
+    old = G + "  %i = .tolist(x)  SymInt(u0)\n" + tail.format("u0") + "  out  %z\n"
+    new = (
+        G
+        + "  %k = .nonzero(x)  i64[u0, 1]\n  %i = .tolist(x)  SymInt(u1)\n"
+        + tail.format("u1")
+        + "  out  %z\n"
+    )
+    assert kinds(old, new) == ["op:added"]
+
+
+def test_another_unbacked_symbol_is_an_edit():
+    """A size taken from another op's symbol is a change."""
+    two = "  %i = .tolist(x)  SymInt(u0)\n  %j = .item(x)  SymInt(u1)\n"
+    old = G + two + "  %z = torch.zeros(u0)  f32[u0]\n  out  %z\n"
+    new = G + two + "  %z = torch.zeros(u1)  f32[u1]\n  out  %z\n"
+    assert kinds(old, new) != []
+
+
+DYNAMIC = """\
+graph f
+  sym  s0 = x.shape[0] in [2, ∞]
+  sym  s1 = y.shape[0] in [2, ∞]
+  in   x: f32[s0, 8]
+  in   y: f32[s1, 8]
+  %v = .view(y, s1, 2, 4)  f32[s1, 2, 4]
+  %c = torch.cat([x, y])  f32[s0 + s1, 8]
+  out  %v, %c
+"""
+
+
+def test_a_dim_that_became_static_is_one_edit_and_renumbers_nothing():
+    """x.shape[0] is 4 now; y's symbol is the first, and is still y's."""
+    new = """\
+graph f
+  sym  s0 = y.shape[0] in [2, ∞]
+  in   x: f32[4, 8]
+  in   y: f32[s0, 8]
+  %v = .view(y, s0, 2, 4)  f32[s0, 2, 4]
+  %c = torch.cat([x, y])  f32[s0 + 4, 8]
+  out  %v, %c
+"""
+    (edit,) = [e for e in edits(DYNAMIC, new) if e.kind not in INFO]
+    assert (edit.kind, edit.text, edit.old, edit.new) == ("dim:static", "x.shape[0]", "s0 [2, ∞]", "4")
+    assert kinds(new, DYNAMIC) == ["dim:dynamic"]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("  sym  s0 = x.shape[0] in [4, ∞]", "range:narrowed"),
+        ("  sym  s0 = x.shape[0] in [2, 64]", "range:narrowed"),
+        ("  sym  s0 = x.shape[0] in [0, ∞]", "range:widened"),
+    ],
+)
+def test_a_range_that_is_narrower_or_wider(line: str, kind: str):
+    """A symbol that takes fewer values fails, one that takes more is an improvement."""
+    assert kinds(DYNAMIC, DYNAMIC.replace("  sym  s0 = x.shape[0] in [2, ∞]", line)) == [kind]
+
+
+def test_a_guard_that_is_new_or_gone():
+    """A condition on sizes is compared in terms of its symbols."""
+    guarded = DYNAMIC.replace("  in   x:", "  guard s0 > 3\n  in   x:")
+    assert kinds(DYNAMIC, guarded) == ["guard:added"]
+    assert kinds(guarded, DYNAMIC) == ["guard:removed"]
+
+
+def test_equal_sizes_that_became_one_symbol():
+    """y's size is x's now: a program for fewer shapes."""
+    joined = DYNAMIC.replace("  sym  s1 = y.shape[0] in [2, ∞]\n", "").replace(
+        "s0 = x.shape[0]", "s0 = x.shape[0], y.shape[0]"
+    )
+    joined = joined.replace("s0 + s1", "2*s0").replace("s1", "s0")
+    assert "dim:joined" in kinds(DYNAMIC, joined)
+    assert "dim:split" in kinds(joined, DYNAMIC)
+
+
+def test_inputs_added_removed_reordered_and_renamed():
+    """The set of inputs counts, their order is the calling convention, an argument's name is its own affair."""
+    two = "graph f\n  in   x: f32[4]\n  in   y: f32[4]\n  %a = torch.sub(x, y)  f32[4]\n  out  %a\n"
+    turned = "graph f\n  in   y: f32[4]\n  in   x: f32[4]\n  %a = torch.sub(x, y)  f32[4]\n  out  %a\n"
+    assert kinds(two, turned) == ["input:order"]
+    assert [e.kind for e in edits(two, two.replace("x", "left").replace("y", "right"))] == [
+        "input:renamed",
+        "input:renamed",
+    ]
+    three = two.replace("  %a =", "  in   z: i64[2]\n  %a =")
+    assert kinds(two, three) == ["input:added"]
+    assert kinds(three, two) == ["input:removed"]
+
+
+def test_a_branch_of_a_cond_is_compared_by_its_place():
+    """An op changed in one body is an edit of that body."""
+    text = (
+        G
+        + "  %c = cond(x, @true_0, @false_0, [x])  (f32[4])\n  out  %c\n"
+        + "body true_0\n  in   a: f32[4]\n  %s = .sin(a)  f32[4]\n  out  %s\n"
+        + "body false_0\n  in   a: f32[4]\n  %s = .cos(a)  f32[4]\n  out  %s\n"
+    )
+    (edit,) = edits(text, text.replace(".cos(a)", ".tan(a)"))
+    assert (edit.kind, edit.graph, edit.old, edit.new) == ("op:changed", "f/false_0", ".cos(a)", ".tan(a)")
+    renamed = text.replace("true_0", "then").replace("false_0", "else_")
+    assert kinds(text, renamed) == []
+
+
+BROKEN = """\
+graph f
+  in   x: f32[8]
+  %sin = .sin(x)  f32[8]
+  out  %sin
+break gb0059  f.py:f  print("n")   Failed to trace builtin operator
+graph f ▸ resume#1
+  in   y: f32[8]
+  %cos = .cos(y)  f32[8]
+  out  %cos
+"""
+
+
+def test_breaks_are_compared_by_id_line_and_reason():
+    """A break more or less is an edit; the same break elsewhere in the file's order is none."""
+    assert kinds(BROKEN, BROKEN) == []
+    twice = (
+        BROKEN
+        + "break gb0142  f.py:f  x.item()   data-dependent\ngraph f ▸ resume#2\n  in   z: f32[8]\n  out  z\n"
+    )
+    assert kinds(BROKEN, twice) == ["break:added"]
+    assert kinds(twice, BROKEN) == ["break:removed"]
+
+
+def test_an_op_lost_at_a_break_is_not_hidden_by_it():
+    """When a break goes and an op goes with it, the op is told."""
+    whole = "graph f\n  in   x: f32[8]\n  %sin = .sin(x)  f32[8]\n  %cos = .cos(%sin)  f32[8]\n  out  %cos\n"
+    without = "graph f\n  in   x: f32[8]\n  %sin = .sin(x)  f32[8]\n  out  %sin\n"
+    changed = whole.replace(".cos", ".tan")
+    assert kinds(BROKEN, whole) == ["break:removed"]
+    assert kinds(BROKEN, changed) == ["break:removed", "op:added"]
+    assert kinds(whole, BROKEN) == ["break:added"]
+    assert "op:removed" in kinds(whole, without)
+
+
+def test_a_variant_is_a_recompile_and_a_skipped_frame_is_told():
+    """One more variant of a function, a frame left in eager, nothing captured: each has its kind."""
+    one = G + SUB + "  out  %a\n"
+    two = one + "\ngraph f ▸ variant#2   because k == 1\n  in   x: f32[4]\n" + SUB + "  out  %a\n"
+    assert kinds(one, two) == ["recompile:added"]
+    assert kinds(two, one) == ["recompile:removed"]
+    assert [e.kind for e in edits(two, two.replace("k == 1", "k == 2"))] == ["recompile:reason"]
+    skipped = one + "frame loopbrk SKIPPED: a break in a loop\n"
+    assert kinds(one, skipped) == ["frame:skipped"]
+    assert kinds(skipped, one) == ["frame:captured"]
+    assert "capture:nothing" in kinds(one, "frame * NOTHING: no graph was captured\n")
+
+
+def test_a_renamed_function_is_the_same_function():
+    """The only frame under another name is compared, not replaced."""
+    one = G + SUB + "  out  %a\n"
+    assert kinds(one, one.replace("graph f", "graph g")) == []
+
+
+def test_what_changed_in_the_environment_is_told_apart():
+    """The header's environment is no edit."""
+    old = snap(G + SUB + "  out  %a\n")
+    new = parse_graph(
+        HEADER.format(stats="frames=1 graphs=1 ops=1 breaks=0 recompiles=0").replace("2.13", "2.15")
+        + G
+        + SUB
+        + "  out  %a\n"
+    )
+    diff = compare(old, new)
+    assert (diff.edits, diff.env) == ((), (("torch", "2.13", "2.15"),))
+
+
+def test_one_edit_in_ten_layers_is_one_group():
+    """The same edit in each layer is told once, with its count and the layers' path."""
+    old = transformer(layers=10)
+    graph = old.graphs[0]
+    nodes = tuple(
+        [
+            n if n.target != "F.gelu" else type(n)(n.label, "F.relu", "\0", n.operands, n.type, n.place)
+            for n in graph.nodes
+        ]
+    )
+    (group,) = compare(old, with_graph(old, graph, replace(graph, nodes=nodes))).groups
+    assert (group.kind, group.count, group.module, group.new) == (
+        "op:changed",
+        10,
+        "layers.*.mlp",
+        "F.relu(%linear)",
+    )
