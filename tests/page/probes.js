@@ -12,15 +12,21 @@
     layout.walk((item, x, y, box) => {
       const group = tree.isGroup(item) && item !== tree.root;
       const { title, times } = group ? sizes.groupText(item) : {};
-      found.push({ item, group, open: box.content !== null, title, times, fold: group && tree.groups.kind[item - tree.N] === "fold" });
+      found.push({
+        item,
+        group,
+        open: box.content !== null,
+        title,
+        times,
+        fold: group && tree.groups.kind[item - tree.N] === "fold",
+      });
       return true;
     });
     return found;
   };
 
   const label = (e) => `${e.tagName}.${e.className} ${(e.textContent || "").slice(0, 30)}`;
-  const cross = (a, b) =>
-    a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+  const cross = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
   const BOXES =
     ".top > *, .tabs > button, .bar > *, .numbers > *, .list th, .grid .head > *, .tools > *, .acts > *, .card > *, .what > *";
 
@@ -88,7 +94,11 @@
     });
 
   /** ms of a pan frame, the 95th percentile of 60. */
-  const pan = () => percentile(Array.from({ length: 60 }, () => frame(7, -11)), 0.95);
+  const pan = () =>
+    percentile(
+      Array.from({ length: 60 }, () => frame(7, -11)),
+      0.95,
+    );
 
   /** The same at zooms from the whole graph to single boxes; the slowest zoom counts. */
   const panZooms = () => {
@@ -97,7 +107,12 @@
     const slow = [];
     for (let k = 0.002; k < 1; k *= 1.7) {
       canvas.camera = { k, x: canvas.w / 2, y: -height * 0.4 * k };
-      slow.push(percentile(Array.from({ length: 10 }, () => frame(0, -11)), 0.9));
+      slow.push(
+        percentile(
+          Array.from({ length: 10 }, () => frame(0, -11)),
+          0.9,
+        ),
+      );
     }
     return Math.max(...slow);
   };

@@ -14,8 +14,8 @@ from .payload import plain
 class PageEdit(Struct, frozen=True):
     """One edit. ``graph`` and ``node`` name the node in the new capture (graph key, index), ``before_…`` in the old.
 
-    ``before`` and ``after`` are what a changed thing read; ``times`` how many equal edits it stands for, ``more`` their
-    nodes in the new capture.
+    ``before`` and ``after`` are what a changed thing read; ``times`` how many equal edits it stands for, where
+    the text does not say so; ``more`` and ``before_more`` are the nodes of these.
     """
 
     kind: Literal["added", "removed", "changed", "info"]
@@ -30,6 +30,7 @@ class PageEdit(Struct, frozen=True):
     place: str = ""
     times: int = 1
     more: tuple[tuple[str, int], ...] = ()
+    before_more: tuple[tuple[str, int], ...] = ()
 
 
 class PageDiff(Struct, frozen=True):
@@ -60,5 +61,8 @@ def _edit(edit: PageEdit, at: dict[tuple[bool, str], int]) -> dict[str, Any]:
     )
     row["node"] = edit.node if row["graph"] is not None else None
     row["before_node"] = edit.before_node if row["before_graph"] is not None else None
-    row["more"] = [[at[False, key], node] for key, node in edit.more if (False, key) in at]
+    more = [(at.get((False, key)), node) for key, node in edit.more]
+    more += [(at.get((True, key)), node) for key, node in edit.before_more]
+    row["more"] = [place for place in more if place[0] is not None]
+    del row["before_more"]
     return row

@@ -213,7 +213,8 @@ export class GraphView {
     scene.usedKinds ??= [...new Set(Array.from({ length: scene.graph.n }, (_, i) => scene.kindOf(i)))].sort(
       (a, b) => a - b,
     );
-    return scene.usedKinds.map((k) => [`var(--op-${this.app.kindNames[k]})`, this.app.kindTitles[k]]);
+    const marks = scene.mark ? ["added", "removed", "changed"].map((m) => [`var(--${m})`, m]) : [];
+    return [...marks, ...scene.usedKinds.map((k) => [`var(--op-${this.app.kindNames[k]})`, this.app.kindTitles[k]])];
   }
 
   // ---- acting on the graph

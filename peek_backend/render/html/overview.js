@@ -3,6 +3,9 @@
 import { baseName, bytesText } from "./data.js";
 import { fill, h } from "./dom.js";
 
+const CAPTURED = ["dynamo", "fx"];
+const isOp = (g, i) => g.cols.op[i] >= 2 && g.cols.op[i] <= 4;
+
 export class OverviewView {
   constructor(app) {
     this.app = app;
@@ -32,6 +35,7 @@ export class OverviewView {
           )
         : null,
       h("section", h("h2", "Graphs"), this.graphs()),
+      this.kinds(),
       this.phases(),
       capture.problems.length || capture.notes.length
         ? h(
@@ -118,9 +122,38 @@ export class OverviewView {
     );
   }
 
+  /** What the captured graphs are made of: ops by kind, the largest graph's nodes a click away. */
+  kinds() {
+    const { capture, kindNames, kindTitles } = this.app;
+    const counts = new Map();
+    for (const g of capture.graphs.filter((g) => CAPTURED.includes(g.stage) && !g.side)) {
+      for (let i = 0; i < g.n; i++) if (isOp(g, i)) counts.set(g.cols.kind[i], (counts.get(g.cols.kind[i]) ?? 0) + 1);
+    }
+    const rows = [...counts].sort((a, b) => b[1] - a[1]);
+    const total = rows.reduce((sum, [, n]) => sum + n, 0);
+    if (!total) return null;
+    const colour = (k) => `var(--op-${kindNames[k]})`;
+    const part = ([k, n]) =>
+      h("i", { title: `${kindTitles[k]}: ${n}`, style: { background: colour(k), width: `${(100 * n) / total}%` } });
+    const link = ([k, n]) =>
+      h(
+        "button.kind",
+        { onclick: () => this.app.search(`kind:${kindNames[k]}`) },
+        h("i.dot", { style: { background: colour(k) } }),
+        kindTitles[k],
+        h("span.muted", n.toLocaleString("en")),
+      );
+    return h(
+      "section",
+      h("h2", "Ops by kind"),
+      h("div.bars.tall", { "aria-hidden": "true" }, rows.map(part)),
+      h("div.kinds", rows.map(link)),
+    );
+  }
+
   ops(g) {
     let n = 0;
-    for (const op of g.cols.op) if (op >= 2 && op <= 4) n++;
+    for (let i = 0; i < g.n; i++) if (isOp(g, i)) n++;
     return n;
   }
 

@@ -107,16 +107,20 @@ MAX_INLINE = 1_500_000
 """Bytes of a page that a notebook keeps in its cell's output; a bigger one becomes a link to a file."""
 
 
-def notebook_bundle(record: CaptureRecord, *, file: str | None = None) -> dict[str, Any]:
-    """What a notebook shows of a record, by MIME type: ``text/plain`` a tree, ``text/html`` the page in a sandboxed frame.
+def notebook_bundle(
+    record: CaptureRecord, *, svg: str | None = None, file: str | None = None
+) -> dict[str, str]:
+    """What a notebook shows of a record, by MIME type: ``text/plain`` a folded tree, ``text/html`` the page in a sandboxed frame.
 
-    ``file`` is where the page was written, for a link where it is over MAX_INLINE; without it a big page shows as
-    the plain overview alone.
+    ``svg``, a folded picture where Graphviz is at hand, is for readers that show no frames. ``file`` is where the page
+    was written, for a link where it is over MAX_INLINE; without it a big page shows as the plain overview.
     """
     from ..text import render_text
 
     html = page(record)
-    bundle: dict[str, Any] = {"text/plain": render_text(record, format="tree")}
+    bundle = {"text/plain": render_text(record, format="tree", width=120)}
+    if svg is not None:
+        bundle["image/svg+xml"] = svg
     if len(html) <= MAX_INLINE:
         bundle["text/html"] = frame(html)
     elif file is not None:

@@ -51,24 +51,22 @@ class Column {
       lit = view.lit?.[this.side];
     fill(
       this.body,
-      this.rows
-        .slice(from, to)
-        .map((i, k) =>
-          h(
-            "div",
-            {
-              class: `row${lit?.has(i) ? " lit" : ""}${graph === app.graph && app.state.selected === i ? " on" : ""}`,
-              "data-node": i,
-              style: { top: `${(from + k) * ROW}px` },
-              onmouseenter: () => view.hover(this.side, i),
-              onclick: () => view.click(this.side, i),
-            },
-            h("i.dot", { style: { background: `var(--op-${app.kindName(i, graph)})` } }),
-            h("span.name", graph.text("input", i) || graph.short(i)),
-            h("span.mono.muted", graph.valueText(i)),
-            h("small.muted", graph.text("module", i).split(".").slice(-2).join(".")),
-          ),
+      this.rows.slice(from, to).map((i, k) =>
+        h(
+          "div",
+          {
+            class: `row${lit?.has(i) ? " lit" : ""}${graph === app.graph && app.state.selected === i ? " on" : ""}`,
+            "data-node": i,
+            style: { top: `${(from + k) * ROW}px` },
+            onmouseenter: () => view.hover(this.side, i),
+            onclick: () => view.click(this.side, i),
+          },
+          h("i.dot", { style: { background: `var(--op-${app.kindName(i, graph)})` } }),
+          h("span.name", graph.text("input", i) || graph.short(i)),
+          h("span.mono.muted", graph.valueText(i)),
+          h("small.muted", graph.text("module", i).split(".").slice(-2).join(".")),
         ),
+      ),
     );
   }
 

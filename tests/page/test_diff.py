@@ -1,0 +1,86 @@
+"""A verdict's edits lead to the right nodes of the two captures."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from peek_backend.diff.compare import compare
+from peek_backend.diff.verdict import verdict
+from peek_backend.model import CaptureRecord, Leaf
+from peek_backend.passes.canonical import canonicalise
+from peek_backend.render.html.edits import PageDiff
+from peek_backend.render.html.from_diff import page_diff
+from tests.page.synthetic import capture
+
+
+def changed(record: CaptureRecord, old: str, new: str) -> CaptureRecord:
+    """The capture with one target in place of another."""
+    graph = record.graphs[0]
+    nodes = tuple(replace(n, target=new) if n.target == old else n for n in graph.nodes)
+    return replace(record, graphs=(replace(graph, nodes=nodes), *record.graphs[1:]))
+
+
+def without(record: CaptureRecord, target: str) -> CaptureRecord:
+    """The capture without the nodes of one target: their users read what they read."""
+    graph = record.graphs[0]
+    gone = {n.index: n.args[0].node for n in graph.nodes if n.target == target}
+    at, kept = {}, []
+    for node in graph.nodes:
+        if node.index not in gone:
+            at[node.index] = len(kept)
+            kept.append(node)
+    for index, source in gone.items():
+        at[index] = at[source]
+
+    def moved(arg):
+        if isinstance(arg, tuple):
+            return tuple(map(moved, arg))
+        return Leaf(node=at[arg.node]) if isinstance(arg, Leaf) and arg.node is not None else arg
+
+    nodes = tuple(replace(n, index=at[n.index], args=tuple(map(moved, n.args))) for n in kept)
+    return replace(record, graphs=(replace(graph, nodes=nodes), *record.graphs[1:]))
+
+
+def diff_of(old: CaptureRecord, new: CaptureRecord) -> PageDiff:
+    diff = compare(canonicalise(old), canonicalise(new))
+    return page_diff(verdict(diff), diff, new, old)
+
+
+def test_a_changed_op_leads_to_its_node_before_and_after():
+    """Every silu that became a gelu is marked in both captures."""
+    old = capture(200)
+    new = changed(old, "torch.nn.functional.silu", "torch.nn.functional.gelu")
+    found = diff_of(old, new)
+    (edit,) = [e for e in found.edits if e.level == "fail"]
+    silu = [n.index for n in old.graphs[0].nodes if n.target.endswith("silu")]
+    assert [edit.node, *[node for _, node in edit.more]] == silu
+    assert [edit.before_node, *[node for _, node in edit.before_more]] == silu
+    assert edit.kind == "changed"
+    assert found.tone == "bad"
+
+
+def test_a_removed_op_leads_to_the_old_capture():
+    """Ops that are gone are marked where they were."""
+    old = capture(200)
+    new = without(old, "torch.nn.functional.silu")
+    removed = [e for e in diff_of(old, new).edits if e.kind == "removed"]
+    assert removed
+    silu = {n.index for n in old.graphs[0].nodes if n.target.endswith("silu")}
+    assert {n for e in removed for n in (e.before_node, *[node for _, node in e.before_more])} == silu
+
+
+def test_equal_captures_have_no_edit():
+    """Nothing is listed where nothing changed."""
+    found = diff_of(capture(200), capture(200))
+    assert found.edits == ()
+    assert found.headline == "No change"
+
+
+def test_the_diff_view_opens_the_old_node(open_page):
+    """A click on a removal shows the graph before, with the node marked."""
+    old = capture(200)
+    new = without(old, "torch.nn.functional.silu")
+    opened = open_page(new, diff=diff_of(old, new))
+    opened.tab.click(".edit.removed .link >> nth=0")
+    assert opened.js("[app.graph.side, app.graph.label(app.state.selected)]") == ["before", "F.silu"]
+    assert opened.js("app.graphView.current.mark(app.state.selected)") == "removed"
