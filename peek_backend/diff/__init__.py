@@ -1,6 +1,7 @@
 """Two snapshots to edits, and edits to a verdict.
 
-Comes in: Snapshots. Goes out: a Diff of grouped, minimal edits; a Verdict by policy. Imports ``model``, ``passes``, ``analysis``, ``snapshot``.
+Comes in: Snapshots. Goes out: a Diff of grouped, minimal edits; a Verdict by policy. Imports ``model``, ``snapshot``,
+``passes`` and ``analysis``.
 
 * ``edits``    what a Diff is made of
 * ``effects``  which ops have one: they keep their order

@@ -85,9 +85,9 @@ IMPROVEMENTS = frozenset(
 class Edit(Struct, frozen=True, omit_defaults=True):
     """One change.
 
-    ``graph`` is the title of the graph (``f ▸ resume#1``), with the body's name behind a slash. ``module`` and ``target`` are what an
-    allowance is matched with. ``text`` says what it is about (``operator.mul(%gelu, 1.0001)``), ``old`` and ``new`` what was
-    before and after, where that says more. ``node`` and ``old_node`` index the nodes of the graph (of its body).
+    ``graph`` is the title of the graph (``f ▸ resume#1``), with the body's name behind a slash. ``module`` and ``target`` are
+    what an allowance is matched with. ``text`` says what it is about (``operator.mul(%gelu, 1.0001)``), ``old`` and ``new``
+    what was before and after, where that says more. ``node`` and ``old_node`` index the nodes of the graph (of its body).
     ``follows`` counts the types that changed because of this, ``sample`` is one of them. ``count`` is more than 1 only for
     kinds that are told as a number (``20 nodes renamed``). ``delta`` is a constant's change, relative to the larger value.
     """

@@ -11,21 +11,22 @@ from functools import lru_cache
 # Results depend on the state of the random generator, so on the order among themselves.
 _RANDOM = frozenset(
     {
-        "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal", "bernoulli", "multinomial",
-        "poisson", "binomial", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout",
-        "feature_alpha_dropout", "native_dropout", "rrelu", "gumbel_softmax", "fractional_max_pool2d", "fractional_max_pool3d",
-        "manual_seed", "seed", "set_rng_state", "get_rng_state", "uniform", "exponential",
-        "cauchy", "geometric", "log_normal", "philox_rand", "inductor_random", "inductor_seed", "inductor_seeds", "graphsafe_run_with_rng_state",
+        "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal",
+        "bernoulli", "multinomial", "poisson", "binomial", "dropout", "dropout1d", "dropout2d", "dropout3d",
+        "alpha_dropout", "feature_dropout", "feature_alpha_dropout", "native_dropout", "rrelu",
+        "gumbel_softmax", "fractional_max_pool2d", "fractional_max_pool3d", "manual_seed", "seed",
+        "set_rng_state", "get_rng_state", "uniform", "exponential", "cauchy", "geometric", "log_normal",
+        "philox_rand", "inductor_random", "inductor_seed", "inductor_seeds", "graphsafe_run_with_rng_state",
         "run_and_save_rng_state", "run_with_rng_state",
     }
 )  # fmt: skip
 # Ops that act on the world or on the state of the trace.
 _ACTING = frozenset(
     {
-        "setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand", "ior", "ixor", "ilshift",
-        "irshift", "delitem", "copy_", "set_", "print", "warn", "setattr", "_enter_autocast", "_exit_autocast", "auto_functionalized",
-        "auto_functionalized_v2", "with_effects", "triton_kernel_wrapper_mutation", "wait_tensor", "barrier", "send", "recv",
-        "isend", "irecv", "lazy_load_decompositions", "synchronize", "record_stream", "record_event", "wait_event", "wait_stream",
+        "copy_", "set_", "print", "warn", "setattr", "_enter_autocast", "_exit_autocast",
+        "auto_functionalized", "auto_functionalized_v2", "with_effects", "triton_kernel_wrapper_mutation",
+        "wait_tensor", "barrier", "send", "recv", "isend", "irecv", "lazy_load_decompositions",
+        "synchronize", "record_stream", "record_event", "wait_event", "wait_stream",
     }
 )  # fmt: skip
 _ACTING_START = re.compile(
@@ -34,14 +35,20 @@ _ACTING_START = re.compile(
 _COLLECTIVES = re.compile(
     r"(?:^|\.)_?c10d(?:_functional)?\.|torch\.distributed\.|(?:all_reduce|all_gather|reduce_scatter|all_to_all|broadcast)(?:_|$)"
 )
-_WRITES_FIRST = frozenset({"setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand", "ior", "ixor", "ilshift", "irshift", "delitem"})  # fmt: skip
+_WRITES_FIRST = frozenset(
+    {
+        "setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand",
+        "ior", "ixor", "ilshift", "irshift", "delitem",
+    }
+)  # fmt: skip
 # The result shares memory with the first operand (the op schemas' alias information, by name).
 _VIEWS = frozenset(
     {
-        "view", "reshape", "transpose", "permute", "expand", "expand_as", "squeeze", "unsqueeze", "getitem", "select", "narrow",
-        "t", "T", "mT", "H", "mH", "detach", "chunk", "split", "split_with_sizes", "tensor_split", "unbind", "flatten", "unflatten",
-        "view_as", "real", "imag", "diagonal", "swapaxes", "swapdims", "movedim", "moveaxis", "as_strided", "unfold", "alias",
-        "contiguous", "to", "view_as_real", "view_as_complex", "hsplit", "vsplit", "dsplit", "slice", "ravel", "numpy_T",
+        "view", "reshape", "transpose", "permute", "expand", "expand_as", "squeeze", "unsqueeze", "getitem",
+        "select", "narrow", "t", "T", "mT", "H", "mH", "detach", "chunk", "split", "split_with_sizes",
+        "tensor_split", "unbind", "flatten", "unflatten", "view_as", "real", "imag", "diagonal", "swapaxes",
+        "swapdims", "movedim", "moveaxis", "as_strided", "unfold", "alias", "contiguous", "to",
+        "view_as_real", "view_as_complex", "hsplit", "vsplit", "dsplit", "slice", "ravel", "numpy_T",
         "type", "float", "half", "double", "bfloat16", "type_as", "positive", "conj", "requires_grad_",
     }
 )  # fmt: skip

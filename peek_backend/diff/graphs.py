@@ -27,8 +27,10 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 def match_inputs(old: Sequence[Input], new: Sequence[Input], by_position: bool) -> list[tuple[int, int]]:
-    """Inputs that are the same: by name; those left by type in order, since an argument may be renamed; ``by_position`` for inputs
-    whose names are locals (a resume function's, a body's), there by position first."""
+    """Inputs that are the same: by name; those left by type in order, since an argument may be renamed.
+
+    ``by_position`` is for inputs whose names are locals (a resume function's, a body's): they match by position first.
+    """
     pairs: list[tuple[int, int]] = []
     if by_position and len(old) == len(new) and all(map(_alike, old, new)):
         return [(i, i) for i in range(len(old))]

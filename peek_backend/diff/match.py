@@ -6,7 +6,8 @@ From the surest evidence to the weakest; each step only pairs what earlier ones 
 2. equal subgraphs below: the same over users, up from the outputs;
 3. the same target, constants and module, as often on both sides;
 4. spread from pairs to their operands and users;
-5. runs of what is left: common ends, patience anchors on the longest increasing subsequence, then a capped longest common subsequence;
+5. runs of what is left: common ends, patience anchors on the longest increasing subsequence, then a longest common
+   subsequence with a cap;
 6. another target or other constants between the same operands and users: a *changed* op.
 
 Each step is linear but for sorting, so a diff of n nodes takes about n log n. After HLO diff (openxla/xla, hlo_diff) and GumTree.
@@ -211,7 +212,10 @@ class Matching:
         return found
 
     def by_key(self, old_key: Callable, new_key: Callable, *, surplus: bool = False, only: int = 0) -> None:
-        """Pairs nodes of equal key in order, where both sides have as many (``only`` so many), or with ``surplus`` as far as they go."""
+        """Pairs nodes of equal key in order, where both sides have as many of it.
+
+        With ``only`` where they have just so many, with ``surplus`` as far as they go.
+        """
         groups: dict[Hashable, list[int]] = {}
         for i in self.free_old():
             groups.setdefault(old_key(i), []).append(i)

@@ -14,7 +14,8 @@ from .edits import Diff, Edit, GraphDiff
 class MergedNode(Struct, frozen=True):
     """A node of either graph or of both. ``mark`` is ``same``, ``added``, ``removed`` or ``changed``.
 
-    ``operands`` are positions in the merged graph's ``inputs`` and ``nodes`` together; ``old_operands`` those that only the old graph had.
+    ``operands`` are positions in the merged graph's ``inputs`` and ``nodes`` together; ``old_operands`` those that only the
+    old graph had.
     """
 
     mark: str

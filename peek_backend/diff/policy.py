@@ -25,7 +25,7 @@ DEFAULT_FLOAT = 1e-6
 
 
 class Allowance(Struct, frozen=True):
-    """Edits that may happen: every field that is given must fit. ``path`` and the others are globs; a path covers what lies below it."""
+    """Edits that may happen: every field that is given must fit. All are globs; a path covers what lies below it."""
 
     path: str = "*"
     kind: str = "*"
@@ -51,9 +51,9 @@ class Allowance(Struct, frozen=True):
 class Policy(Struct, frozen=True):
     """How a diff is judged.
 
-    ``fail_on``: the kinds that fail, None for the default of every kind in ``edits.FAIL``. ``ops_growth`` is the share by which the
-    number of ops may grow (0.02 for ``"+2%"``), ``float_tolerance`` the relative change of a constant that only warns. ``level`` is ``ops``, or
-    ``stats`` to look only at counts, breaks, graphs, recompiles and sizes.
+    ``fail_on``: the kinds that fail, None for the default of every kind in ``edits.FAIL``. ``ops_growth`` is the share by
+    which the number of ops may grow (0.02 for ``"+2%"``), ``float_tolerance`` the relative change of a constant that only
+    warns. ``level`` is ``ops``, or ``stats`` to look only at counts, breaks, graphs, recompiles and sizes.
     """
 
     dir: str = DEFAULT_DIR
@@ -73,7 +73,10 @@ class Policy(Struct, frozen=True):
 
 
 def read_policy(table: Mapping[str, object], where: str = "[tool.peek]") -> Policy:
-    """The policy that a ``[tool.peek]`` table gives. Raises PeekError for an unknown key, kind or value, with the nearest right one."""
+    """The policy that a ``[tool.peek]`` table gives.
+
+    Raises PeekError for an unknown key, kind or value, with the nearest right one.
+    """
     _known(table, _KEYS, f"setting in {where}")
     level = _text(table, "level", "ops", where)
     if level not in LEVELS:
@@ -93,7 +96,10 @@ def read_policy(table: Mapping[str, object], where: str = "[tool.peek]") -> Poli
 
 
 def load_policy(pyproject: Path | str) -> Policy:
-    """The policy of a ``pyproject.toml``; the default where the file or its table is missing. Raises PeekError when it cannot be read."""
+    """The policy of a ``pyproject.toml``; the default where the file or its table is missing.
+
+    Raises PeekError when it cannot be read.
+    """
     path = Path(pyproject)
     if not path.is_file():
         return Policy()

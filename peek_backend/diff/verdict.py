@@ -25,7 +25,10 @@ STATS_KINDS = CONFOUNDED_GATES | {
 
 
 class Finding(Struct, frozen=True):
-    """One group of equal edits and its level; ``allowed_by`` names the entry that allows it, ``note`` why the level is not the usual one."""
+    """One group of equal edits and its level.
+
+    ``allowed_by`` names the entry that allows it, ``note`` says why the level is not the usual one.
+    """
 
     level: Level
     group: Group
@@ -34,7 +37,10 @@ class Finding(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The findings, worst first. ``level`` is that of the worst; ``confounded`` says how the environments differ (``torch 2.13 → 2.15``)."""
+    """The findings, worst first.
+
+    ``level`` is that of the worst; ``confounded`` says how the environments differ (``torch 2.13 → 2.15``).
+    """
 
     name: str
     level: Literal["fail", "warn", "info", "same"]

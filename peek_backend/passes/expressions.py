@@ -10,6 +10,7 @@ import ast
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import ClassVar
 
 MAX_EXPRESSION = 4000
 """Characters of an expression that are still taken apart; a longer one keeps its order."""
@@ -192,7 +193,7 @@ class Expressions:
             text += f" {_COMPARE[kind]} {side}"
         return text, _RELATION
 
-    _READERS: dict[type, Callable] = {
+    _READERS: ClassVar[dict[type, Callable]] = {
         ast.Constant: _constant,
         ast.Name: _name,
         ast.Attribute: _attribute,

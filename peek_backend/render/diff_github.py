@@ -18,8 +18,16 @@ _COMMANDS = {"fail": "error", "warn": "warning"}
 
 
 def render_github(verdicts: Iterable[Verdict], *, prefix: str = "", limit: int = MAX_COMMANDS) -> str:
-    """The commands, one a line; empty when nothing fails or warns. ``prefix`` is the folder of the project within the repository."""
-    found = [(finding, verdict) for verdict in verdicts for finding in verdict.findings if finding.level in _COMMANDS]
+    """The commands, one a line; empty when nothing fails or warns.
+
+    ``prefix`` is the folder of the project within the repository, with a slash behind it.
+    """
+    found = [
+        (finding, verdict)
+        for verdict in verdicts
+        for finding in verdict.findings
+        if finding.level in _COMMANDS
+    ]
     found.sort(key=lambda pair: LEVELS.index(pair[0].level))
     lines = [_command(finding, verdict, prefix) for finding, verdict in found[:limit]]
     return "".join(f"{line}\n" for line in lines)

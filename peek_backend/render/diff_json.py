@@ -7,12 +7,13 @@
      "findings": [{"level": "fail" | "warn" | "allowed" | "info", "kind": "op:added", "words": "op added", "count": 24,
                    "module": "layers.*.mlp", "text": "operator.mul(%gelu, 1.0001)", "old": "", "new": "", "follows": 0,
                    "sample": "", "allowed_by": "", "note": "",
-                   "edits": [{"graph": "MLP.forward", "module": "layers.0.mlp", "target": "operator.mul", "text": …, "old": …, "new": …,
-                              "file": "model.py", "line": 18, "function": "forward", "code": "…", "node": 7, "old_node": null,
-                              "count": 1, "follows": 0, "delta": null}]}],
+                   "edits": [{"graph": "MLP.forward", "module": "layers.0.mlp", "target": "operator.mul",
+                              "text": …, "old": …, "new": …, "file": "model.py", "line": 18, "function": "forward",
+                              "code": "…", "node": 7, "old_node": null, "count": 1, "follows": 0, "delta": null}]}],
      "unused_allowances": []}
 
-Every key is always there. A line is null where only a file knew the place. New keys may come; ``version`` is raised when one goes or changes.
+Every key is always there. A line is null where only a file knew the place. New keys may come; ``version`` is raised when
+one goes or changes.
 """
 
 from __future__ import annotations

@@ -72,7 +72,11 @@ def follows_text(group: Group) -> str:
 def where(group: Group) -> str:
     """The module, and the graph where that says more than the module: a resume function, a body, a variant."""
     graphs = list(dict.fromkeys(edit.graph for edit in group.edits))
-    graph = graphs[0] if len(graphs) == 1 and ("▸" in graphs[0] or "/" in graphs[0]) and graphs[0] != group.text else ""
+    graph = (
+        graphs[0]
+        if len(graphs) == 1 and ("▸" in graphs[0] or "/" in graphs[0]) and graphs[0] != group.text
+        else ""
+    )
     return "  ".join(part for part in (graph, group.module) if part)
 
 

@@ -31,8 +31,14 @@ def render_markdown(verdict: Verdict, *, where_is: str = "") -> str:
 
 def _row(finding: Finding) -> str:
     group = finding.group
-    notes = [finding.note, f"allowed: {finding.allowed_by}" if finding.allowed_by else "", follows_text(group)]
-    what = [markdown_code(part) for part in (subject(group), change(group)) if part] + [markdown(note) for note in notes if note]
+    notes = [
+        finding.note,
+        f"allowed: {finding.allowed_by}" if finding.allowed_by else "",
+        follows_text(group),
+    ]
+    what = [markdown_code(part) for part in (subject(group), change(group)) if part] + [
+        markdown(note) for note in notes if note
+    ]
     cells = [
         MARKS[finding.level],
         markdown(words(finding)),
@@ -44,7 +50,10 @@ def _row(finding: Finding) -> str:
 
 
 def render_summary(texts: Iterable[str], limit: int = 1_000_000) -> str:
-    """Markdown of several diffs in at most ``limit`` bytes (GitHub cuts a job summary at 1 MiB); says how many lines are left out."""
+    """Markdown of several diffs in at most ``limit`` bytes (GitHub refuses a job summary above 1 MiB).
+
+    Says how many lines are left out.
+    """
     lines = [line for text in texts for line in text.split("\n")]
     kept = list(_within(lines, limit - 100))
     left = len(lines) - len(kept)

@@ -7,7 +7,17 @@ from collections.abc import Iterator, Sequence
 
 from peek_backend.diff.verdict import Finding, Verdict
 
-from .diff_lines import change, counts, follows_text, group_place, place_text, sizes_that_became_static, subject, where, words
+from .diff_lines import (
+    change,
+    counts,
+    follows_text,
+    group_place,
+    place_text,
+    sizes_that_became_static,
+    subject,
+    where,
+    words,
+)
 from .escape import visible
 
 MARKS = {"fail": "✗", "warn": "!", "allowed": "○", "info": "·"}
@@ -29,14 +39,16 @@ def render_text(
 ) -> str:
     """The verdict in lines of at most ``width`` columns, ending in a newline.
 
-    ``where_is`` is the snapshot's path, ``hints`` the commands for the last line, ``limit`` the most groups that are told one by one.
-    Colour only with ``color``.
+    ``where_is`` is the snapshot's path, ``hints`` the commands for the last line, ``limit`` the most groups that are told one
+    by one. Colour only with ``color``.
     """
     paint = _Paint(color)
     head = f"{paint(_TITLES[verdict.level], verdict.level)} {visible(verdict.name)}: {counts(verdict)}"
     lines = _beside(head, visible(where_is), width)
     if verdict.confounded:
-        lines += _wrapped(f"confounded ({visible(verdict.confounded)}): the environments differ", "  ", "    ", width)
+        lines += _wrapped(
+            f"confounded ({visible(verdict.confounded)}): the environments differ", "  ", "    ", width
+        )
     for finding in verdict.findings[:limit]:
         lines += _finding(finding, width, paint)
     left = len(verdict.findings) - limit
@@ -140,4 +152,6 @@ def _columns(text: str) -> int:
         plain = head + tail.partition("m")[2]
     if plain.isascii():
         return len(plain)
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in plain)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in plain
+    )

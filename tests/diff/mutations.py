@@ -6,6 +6,7 @@ import heapq
 import random
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 from msgspec.structs import replace
 
@@ -174,8 +175,9 @@ def _changed_input(change: Callable[[TensorType], TensorType], kind: str) -> Mut
         for position, node in enumerate(graph.nodes, len(graph.inputs)):
             if dirty.intersection(node.operands) and isinstance(node.type, TensorType):
                 dirty.add(position)
-                node = replace(node, type=change(node.type))
-            nodes.append(node)
+                nodes.append(replace(node, type=change(node.type)))
+            else:
+                nodes.append(node)
         inputs = list(graph.inputs)
         inputs[j] = replace(inputs[j], type=change(inputs[j].type))
         return replace(graph, inputs=tuple(inputs), nodes=tuple(nodes)), kind, inputs[j].name
@@ -217,7 +219,7 @@ def swap_impure(rng: random.Random, graph: Graph):
     first = len(graph.inputs)
     impure = [k for k, flag in enumerate(side.impure) if flag]
     pairs = []
-    for a, b in zip(impure, impure[1:], strict=False):
+    for a, b in pairwise(impure):
         between = set(range(first + a, first + b))
         if (
             not between.intersection(side.operands[b])
@@ -350,14 +352,14 @@ def permuted(graph: Graph, order: list[int]) -> Graph:
 
 
 def legal_reorder(rng: random.Random, graph: Graph) -> Graph:
-    """Any order that keeps operands before users, ops with an effect in order, and reads of memory on their side of its writes."""
+    """Any order that keeps operands before users, ops with an effect in order, and reads on their side of writes."""
     side = Side(graph, Interner(), str)
     first, count = side.first, len(graph.nodes)
     before: list[set[int]] = [
         {o - first for o in (*side.operands[k], *side.state[k]) if o >= first} for k in range(count)
     ]
     impure = [k for k in range(count) if side.impure[k]]
-    for a, b in zip(impure, impure[1:], strict=False):
+    for a, b in pairwise(impure):
         before[b].add(a)
     # What reads memory before it is written stays before the write.
     for k in range(count):

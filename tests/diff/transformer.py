@@ -163,7 +163,10 @@ def _layer(b: _Builder, at: str, x: str, effects: bool) -> str:
 
 
 def transformer(layers: int, *, dynamic: bool = False, effects: bool = False) -> Snapshot:
-    """``layers`` equal blocks over an input ``x``; ``dynamic`` makes the batch a symbol, ``effects`` adds dropout, asserts and in-place ops."""
+    """``layers`` equal blocks over an input ``x``.
+
+    ``dynamic`` makes the batch a symbol, ``effects`` adds dropout, asserts and in-place ops.
+    """
     builder = _Builder("s0" if dynamic else 8)
     x = "x"
     for layer in range(layers):
