@@ -46,7 +46,7 @@ from .guards import read_guards
 from .marks import read_marks
 from .nothing import declined_frame
 from .recompiles import attempts, read_failed
-from .sources import code_name, receiver_of
+from .sources import describe, receiver_of
 from .symbols import read_symbols, relations
 
 # Dynamo's own exceptions for "leave this frame to Python"; any other ends the call, unless suppress_errors is on.
@@ -247,11 +247,7 @@ class Ledger:
             return known
         root = compat.resume_root(code) if code is not None else None
         parent = self._frame(root, local_values, 0) if root is not None else None
-        frame = self._new_frame(
-            code_name(code, local_values),
-            getattr(code, "co_filename", ""),
-            getattr(code, "co_firstlineno", 0),
-        )
+        frame = self._new_frame(*describe(code, local_values))
         if parent is not None:
             self._continue(parent, frame)
         frame.earlier = variants
