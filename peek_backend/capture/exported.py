@@ -12,16 +12,18 @@ from ..errors import PeekError
 from ..model import SCHEMA_VERSION, CaptureRecord, Source
 from .environment import read_environment
 from .graphs import Origin, read_graph
+from .sources import Described
 
 
 def record_existing(graph: Any) -> CaptureRecord:
     """The record of a GraphModule or an ExportedProgram. Raises PeekError for another type."""
     if isinstance(graph, torch.export.ExportedProgram):
         read = read_graph(
-            graph.graph_module, Origin(name="exported program", sources=_signature_sources(graph))
+            graph.graph_module,
+            Origin(described=Described("exported program"), sources=_signature_sources(graph)),
         )
     elif isinstance(graph, fx.GraphModule):
-        read = read_graph(graph, Origin(name=type(graph).__name__))
+        read = read_graph(graph, Origin(described=Described(type(graph).__name__)))
     else:
         raise PeekError(
             f"no graph in a {type(graph).__module__}.{type(graph).__qualname__}",

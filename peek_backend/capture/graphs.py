@@ -19,7 +19,7 @@ from . import compat
 from .arguments import ArgReader, target_name
 from .breaks import read_break
 from .mutation import Writes, values_at_production
-from .sources import SourceReader, code_name, receiver_of
+from .sources import Described, SourceReader, describe, receiver_of
 from .symbols import read_symbols
 from .values import ValueReader
 
@@ -38,7 +38,7 @@ class Origin(NamedTuple):
     # Real inputs, one a placeholder: metadata of a value that an in-place op changed is taken from them.
     inputs: Sequence[Any] = ()
     fake_mode: Any = None
-    name: str = ""
+    described: Described = Described("")
     # Sources of placeholders by name, for graphs that know them another way than Dynamo (an ExportedProgram).
     sources: Mapping[str, Source] = MappingProxyType({})
     state: Mapping[str, str] = MappingProxyType({})
@@ -117,15 +117,14 @@ class _GraphReader:
 
     def read(self, gm: fx.GraphModule) -> GraphRecord:
         nodes = self._nodes(gm, self.origin.inputs)
-        code = self.origin.code
         return GraphRecord(
             compile_id=self.origin.compile_id,
             stage=self.origin.stage,
             nodes=nodes,
             children=tuple([c for c in self.children if c is not None]),
-            name=self.origin.name,
-            file=getattr(code, "co_filename", ""),
-            line=getattr(code, "co_firstlineno", 0),
+            name=self.origin.described.name,
+            file=self.origin.described.file,
+            line=self.origin.described.line,
             rank=self.origin.rank,
             attempt=self.origin.attempt,
             call=self.origin.call,
@@ -199,7 +198,8 @@ class _BodyReader:
         """Values at production of the few nodes whose recorded value is later than that."""
         tree = self.tree
         writes = tree._guarded(
-            f"in-place ops of {tree.origin.name or 'the graph'}", lambda: Writes(self.nodes, self.value_of)
+            f"in-place ops of {tree.origin.described.name or 'the graph'}",
+            lambda: Writes(self.nodes, self.value_of),
         )
         if writes is None or not writes.stale:
             return {}, writes
@@ -354,7 +354,7 @@ def compile_origin(output: Any, example_inputs: Sequence[Any], attempt: int = 0,
         call=call,
         rank=compat.rank(),
         code=code,
-        name=code_name(code, compat.root_locals(output)),
+        described=describe(code, compat.root_locals(output)),
         inputs=example_inputs,
         fake_mode=compat.fake_mode(),
         state=compat.ambient_state(),

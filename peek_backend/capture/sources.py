@@ -6,8 +6,10 @@ node; people write ``fc1.weight`` and ``model.py:31``.
 
 from __future__ import annotations
 
+import inspect
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from torch import fx
 
@@ -29,7 +31,8 @@ _ROOT = re.compile(r"\b([LG])\['((?:[^'\\]|\\.)*)'\]")
 _IMPORT = re.compile(r"__import_(\w+)")
 _WRAPPERS = re.compile(r"^(?:___as_tensor|cast_symbool_to_symint_guardless|___from_numpy|float)\((.*)\)$")
 _GETATTRIBUTE = re.compile(r"object\.__getattribute__\(([^()]*), '(\w+)'\)")
-_CLOSURE = re.compile(r"\.__closure__\[\d+\]\.cell_contents|\.cell_contents")
+# A keyword argument in the frame of a decorator: what the caller wrote is its name.
+_KEYWORD = re.compile(r"\bL\['kwargs'\]\['([A-Za-z_]\w*)'\]")
 
 
 def readable(origin: str, receiver: str | None = "self") -> str:
@@ -41,6 +44,7 @@ def readable(origin: str, receiver: str | None = "self") -> str:
     while (wrapped := _WRAPPERS.match(text)) is not None:
         text = wrapped.group(1)
     text = _MEMBER.sub(lambda m: "." + next((g for g in m.groups() if g is not None), ""), text)
+    text = _KEYWORD.sub(r"\1", text)
     text = _SIZE.sub(r".shape[\1]", text)
     text = _STRIDE.sub(r".stride(\1)", text)
     text = _ROOT.sub(lambda m: _IMPORT.sub(lambda i: i.group(1).replace("_dot_", "."), m.group(2)), text)
@@ -207,35 +211,70 @@ def _is_dynamo_wrapper(code: Any) -> bool:
 _RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 
 
-def code_name(code: Any, local_values: dict[str, Any] | None = None) -> str:
-    """A code object's name as a person says it: ``MLP.forward``, ``f ▸ resume@107`` for what Dynamo continues after a break.
+class Described(NamedTuple):
+    """A code object as a person says it, and where it is written."""
 
-    A decorator's wrapper around a method goes by the object it runs on: ``LlamaForCausalLM.forward``, not ``wrapper``.
+    name: str
+    file: str = ""
+    line: int = 0
+
+
+def describe(code: Any, local_values: Mapping[str, Any] | None = None) -> Described:
+    """``MLP.forward`` and its place; ``f ▸ resume@107`` for what Dynamo continues after a break.
+
+    The wrapper of a decorator around a method, and Dynamo's own around a module of torch.nn, go by the method they run:
+    ``LlamaForCausalLM.forward`` at its line, not ``wrapper`` at the decorator's.
     """
     if code is None:
-        return ""
+        return Described("")
+    values = local_values or {}
+    method = _wrapped_method(code, values)
+    if method is not None:
+        return method
     qualified = getattr(code, "co_qualname", code.co_name)
-    prefix, _, local = qualified.rpartition("<locals>.")
+    local = qualified.rpartition("<locals>.")[2]
     resume = _RESUME.search(local)
     if resume:
-        return f"{local[: resume.start()]}{resume[1]} ▸ resume@{resume[2]}"
-    values = local_values or {}
-    if _is_dynamo_wrapper(code) and "fn" in values:
-        inner = values["fn"]
-        return (
-            f"{type(inner).__qualname__}.forward"
+        local = f"{local[: resume.start()]}{resume[1]} ▸ resume@{resume[2]}"
+    return Described(local, code.co_filename, code.co_firstlineno)
+
+
+def code_name(code: Any, local_values: Mapping[str, Any] | None = None) -> str:
+    """The name part of ``describe``."""
+    return describe(code, local_values).name
+
+
+def _wrapped_method(code: Any, values: Mapping[str, Any]) -> Described | None:
+    """The method that a wrapper around it runs, None where ``code`` is no such wrapper."""
+    if _is_dynamo_wrapper(code):
+        inner = values.get("fn")
+        name = (
+            type(inner).__qualname__ + ".forward"
             if hasattr(inner, "forward")
-            else getattr(inner, "__qualname__", local)
+            else getattr(inner, "__qualname__", None)
         )
+        return _at(name, getattr(inner, "forward", inner)) if name else None
     receiver = values.get("self")
-    if prefix and code.co_varnames[:1] == ("self",) and receiver is not None:
-        return f"{type(receiver).__qualname__}.{_attribute_of(receiver, code) or local}"
-    return local
+    if (
+        "<locals>" not in getattr(code, "co_qualname", "<locals>")
+        or code.co_varnames[:1] != ("self",)
+        or receiver is None
+    ):
+        return None
+    attribute = _attribute_of(receiver, code)
+    if attribute is None:
+        return None
+    return _at(f"{type(receiver).__qualname__}.{attribute}", getattr(type(receiver), attribute))
+
+
+def _at(name: str, function: Any) -> Described:
+    """``name`` at the place of the innermost function that decorators wrap."""
+    written = getattr(inspect.unwrap(function), "__code__", None)
+    return Described(name, getattr(written, "co_filename", ""), getattr(written, "co_firstlineno", 0))
 
 
 def _attribute_of(receiver: Any, code: Any) -> str | None:
     """The method of ``receiver`` that runs ``code``: ``forward`` for a decorated one, whatever the wrapper is called."""
     candidates = ("forward", "__call__", code.co_name)
-    return next(
-        (n for n in candidates if getattr(getattr(type(receiver), n, None), "__code__", None) is code), None
-    )
+    found = (n for n in candidates if getattr(getattr(type(receiver), n, None), "__code__", None) is code)
+    return next(found, None)

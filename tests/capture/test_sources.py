@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 
@@ -24,6 +26,7 @@ from tests.capture.helpers import by_target, capture, graph_of, node
         ("L['self'].__dict__['scale']", "scale"),
         ("list(dict.keys(L['d']))[0]", "list(dict.keys(d))[0]"),
         ("L['a b\\'c']", "a b\\'c"),
+        ("L['kwargs']['input_ids'].size()[1]", "input_ids.shape[1]"),
         ("what is this", "what is this"),
     ],
 )
@@ -178,3 +181,27 @@ def test_receiver_of_a_resumed_frame():
         if n.op == "placeholder" and n.source.input_kind == "parameter"
     ]
     assert paths == ["a.weight", "a.bias", "b.weight", "b.bias"]
+
+
+def test_wrappers_point_to_the_method():
+    """A graph whose frame is a wrapper is placed at the method that it runs, and keyword arguments go by their names."""
+    import functools
+
+    def decorate(method):
+        @functools.wraps(method)
+        def wrapper(self, *args, **kwargs):
+            return method(self, *args, **kwargs)
+
+        return wrapper
+
+    class Net(torch.nn.Module):
+        @decorate
+        def forward(self, x, *, mask):
+            return x * mask
+
+    graph = graph_of(Net(), torch.ones(2), mask=torch.ones(2))
+    line = inspect.getsourcelines(inspect.unwrap(Net.forward))[1]
+    assert (graph.file, graph.line) == (__file__, line)
+    assert [n.source.input for n in graph.nodes if n.op == "placeholder"] == ["args[0]", "mask"]
+    linear = graph_of(torch.nn.Linear(4, 2), torch.ones(3, 4))
+    assert (linear.name, linear.file) == ("Linear.forward", inspect.getsourcefile(torch.nn.Linear))
