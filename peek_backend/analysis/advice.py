@@ -42,9 +42,13 @@ _BY_REASON: tuple[tuple[str, tuple[str, ...]], ...] = (
         "torch.compiler.disable()`",
         ("the program asks for it: remove torch.compiler.disable, or call the function outside",),
     ),
+    (
+        "Unsupported method call",
+        ("move the call out of the compiled function, or wrap it in torch.compiler.disable",),
+    ),
     ("Attempted to wrap sparse Tensor", ("keep sparse tensors out of the compiled function",)),
 )
-_LOGGERS = re.compile(r"\b(?:Logger|logging|warnings?)\b|logger method", re.IGNORECASE)
+_LOGGERS = re.compile(r"\blogging\.|\blog(?:ger)?\.\w+\(|\bwarn\(")
 MOST_REWRITES = 4
 
 
@@ -53,7 +57,7 @@ def rewrites(event: BreakInfo) -> tuple[str, ...]:
     own = [text for words, texts in _BY_REASON if words in event.reason for text in texts]
     if not own and _is_print(event):
         own = list(_PRINT)
-    elif not own and _LOGGERS.search(f"{event.reason} {event.explanation} {event.context}"):
+    elif not own and _LOGGERS.search(f"{event.reason} {event.stack[-1].code if event.stack else ''}"):
         own = list(_LOGGING)
     if not event.split and _in_loop(event):
         own.append(_LOOP)

@@ -17,6 +17,7 @@ from .unbacked import origin
 
 _SIZE = re.compile(r"^(?P<tensor>.+)\.(?:shape\[|size\()(?P<dim>\d+)[\])]$")
 _OP = re.compile(r" \(asked by (\w+)\)")
+_OPS = {"infer_size": "broadcasting", "is_contiguous": "the contiguity check", "mm": "the matrix product"}
 _AS_NUMBER = re.compile(r"\b(int|float|bool|range|str|format|len)\(|%|f[\"']")
 _COMPARED = re.compile(r"[=!<>]=|[<>]|\bin\b|\bif\b|\bassert\b|\bwhile\b")
 
@@ -133,7 +134,9 @@ def _told_once(facts: Sequence[Fact]) -> list[Fact]:
 def _birth(graph: GraphRecord, symbol: SymbolInfo) -> list[Fact]:
     """How the symbol came to be: marked, asked for by dynamic=True, made by a recompile, or computed from data."""
     if symbol.unbacked and not symbol.sources:
-        return [made] if (made := origin(graph, symbol.name)) is not None else []
+        marked = list(_unbacked_inputs(graph, symbol))
+        made = origin(graph, symbol.name)
+        return marked or ([made] if made is not None else [])
     facts = [
         Fact("marked", f"{source} was marked {graph.marks[source]}")
         for source in symbol.sources
@@ -141,9 +144,21 @@ def _birth(graph: GraphRecord, symbol: SymbolInfo) -> list[Fact]:
     ]
     if facts or not symbol.sources:
         return facts
+    if any(source.endswith(".item()") for source in symbol.sources):
+        return [Fact("data", f"{symbol.sources[0]} is read from a tensor's data, and guarded like a size")]
     if graph.state.get("dynamic") == "on":
         return [Fact("dynamic", "compiled with dynamic=True: every size begins as a symbol")]
     return [Fact("changed", "it had another value in an earlier call, so torch made it a symbol")]
+
+
+def _unbacked_inputs(graph: GraphRecord, symbol: SymbolInfo) -> Iterator[Fact]:
+    """Dims that ``mark_unbacked`` gave this symbol; torch keeps no source for it, so the dim's value tells."""
+    for node in graph.nodes:
+        if node.op == "placeholder" and isinstance(node.value, TensorMeta) and node.source is not None:
+            for dim, value in enumerate(node.value.shape):
+                name = f"{node.source.input}.shape[{dim}]"
+                if graph.marks.get(name) == "unbacked" and str(value) in (symbol.name, symbol.replaced_by):
+                    yield Fact("marked", f"{name} was marked unbacked")
 
 
 def _change(symbol: SymbolInfo) -> str:
@@ -152,14 +167,15 @@ def _change(symbol: SymbolInfo) -> str:
     if cause is None:
         return "loosen one of the conditions above: together they leave one value"
     op, code = _OP.search(cause.text), cause.user.code if cause.user is not None else ""
+    what = "the size" if any(_SIZE.match(source) for source in symbol.sources) else "the value"
     where = f" at line {cause.user.line}" if cause.user is not None else ""
     if op:
         return f"{op[1]}{where} needs this size to equal a static one: make the other size dynamic as well, or drop the mark"
     if _COMPARED.search(code):
-        return f"the program compares the size{where}: drop the comparison, or leave the size static"
+        return f"the program compares {what}{where}: drop the comparison, or leave {what} static"
     if _AS_NUMBER.search(code):
-        return f"the program makes a Python number of the size{where}: keep it symbolic, without int(), formatting or indexing"
-    return f"the program uses the size as a constant{where}: keep it symbolic there"
+        return f"the program makes a Python number of {what}{where}: keep it symbolic, without int(), formatting or indexing"
+    return f"the program uses {what} as a constant{where}: keep it symbolic there"
 
 
 def _name(graph: GraphRecord) -> str:

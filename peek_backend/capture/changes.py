@@ -185,7 +185,7 @@ def _value_advice(guard: FailedGuard) -> str:
             "compiled part, or set torch._dynamo.config.allow_unspec_int_on_nn_module = True"
         )
     if _is_number(expected):
-        return f"{source} is a constant of the graph: pass it as a tensor, torch.tensor({expected}), or keep it the same"
+        return f"{source} is a constant of the graph: pass it as a tensor, torch.tensor({source}), or keep it the same"
     if source.startswith("len("):
         return "pass containers of one length, or loop over them outside of the compiled function"
     return f"{source} is a constant of the graph: keep it the same, or move what depends on it out"

@@ -179,6 +179,7 @@ class Ledger:
                 index,
                 frame=compile.frame,
                 name=self.frames[compile.frame].name,
+                ended_by=None,  # known at the end: a bucket of DDP's has a reason as well, and is ended by no break
                 marks=read_marks(graph, inputs),
                 state=graph.state if mode == "automatic" else graph.state | {"dynamic": mode},
             )

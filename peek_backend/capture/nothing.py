@@ -48,7 +48,8 @@ def why_nothing(
 
 def _frame(frame: FrameRecord) -> str:
     where = f"{frame.name} ({_place(frame.file, frame.line)}) {_OUTCOMES[frame.outcome]}"
-    return f"{where}: {frame.reason}" if frame.reason else where
+    reason = frame.reason.partition(". ")[0]
+    return f"{where}: {reason}" if reason else where
 
 
 def _telling(declined: Sequence[str]) -> list[str]:

@@ -184,8 +184,16 @@ def _seconds(value: float) -> str:
 
 
 def _nothing(page: _Page, record: CaptureRecord) -> None:
+    """Why there is no graph, one reason a line; the capture's other notes as they are."""
+    told = "nothing was captured: "
+    reasons = [note.removeprefix(told) for note in record.notes if note.startswith(told)]
+    if reasons:
+        page.head("Nothing was captured")
+    for reason in reasons:
+        page.add(f"· {reason}", "yellow", indent=1)
     for note in record.notes:
-        page.add(note, "yellow")
+        if not note.startswith(told):
+            page.add(note, "yellow")
 
 
 def _failures(page: _Page, record: CaptureRecord) -> None:
@@ -332,7 +340,7 @@ def _story_lines(page: _Page, story: Story, limit: int | None) -> None:
         )
     for seen in story.seen[:3]:
         page.add(f"seen: {seen.source} = {_values(seen.values)}", "dim", indent=3)
-    for text in story.advice[-2:]:
+    for text in [t for t in story.advice if not any(o != t and o.startswith(t) for o in story.advice)][-2:]:
         _fix(page, text, indent=3)
 
 
@@ -376,7 +384,7 @@ def _narrow_symbols(page: _Page, record: CaptureRecord) -> None:
         return
     page.head("Sizes with one value left")
     for row in found[:FEW_FACTS]:
-        _why_lines(page, row, facts=1)
+        _why_lines(page, row, facts=2)
 
 
 def _why_lines(page: _Page, row: Why, *, facts: int | None = None) -> None:
@@ -421,7 +429,9 @@ def _more(page: _Page, record: CaptureRecord, *, details: bool) -> None:
 def _frame_line(page: _Page, frame: FrameRecord, *, indent: int) -> None:
     ids = f" [{_ids(frame.compile_ids)}]" if frame.compile_ids else ""
     page.pair(
-        f"{name_text(frame.name)}{ids}: {frame.outcome}", place_text(frame.file, frame.line), indent=indent
+        f"{name_text(frame.name)}{ids}: {_OUTCOMES.get(frame.outcome, frame.outcome)}",
+        place_text(frame.file, frame.line),
+        indent=indent,
     )
 
 
@@ -450,11 +460,22 @@ def _frame_tree(page: _Page, record: CaptureRecord, index: int, ops: Sequence[in
         name = name_text(one.name) if i == index else f"▸ resume#{one.resume}"
         count = f", {plural(ops[i], 'op')}" if ops[i] else ""
         ids = f" [{_ids(one.compile_ids)}]" if one.compile_ids else ""
-        calls = f", called {sum(one.calls.values())}×" if one.calls else ""
-        left = f"{name}{ids}: {one.outcome}{count}{calls}"
+        left = f"{name}{ids}: {_OUTCOMES.get(one.outcome, one.outcome)}{count}{_calls(one)}"
         page.pair(left, place_text(one.file, one.line), indent=1 if i == index else 4)
         if one.reason and one.outcome != "compiled":
             page.add(one.reason.replace("`", ""), "dim", indent=5 if i == index else 8, hang=0)
+
+
+# Words for an outcome; the others stand as they are.
+_OUTCOMES = {"limit": "over the recompile limit", "empty": "nothing to compile", "skipped": "left in eager"}
+
+
+def _calls(frame: FrameRecord) -> str:
+    """How often each variant ran, where calls were counted."""
+    if not frame.calls:
+        return ""
+    counts = ", ".join(f"{frame.calls.get(i, 0)}×" for i in frame.compile_ids)
+    return f", called {counts}"
 
 
 def _times(page: _Page, record: CaptureRecord, limit: int | None = FEW_TIMES) -> None:
@@ -618,7 +639,7 @@ def _one_frame(page: _Page, record: CaptureRecord, topic: str) -> bool:
 
 def _whole_frame(page: _Page, record: CaptureRecord, index: int) -> None:
     frame = record.frames[index]
-    page.head(f"{name_text(frame.name)}: {frame.outcome}")
+    page.head(f"{name_text(frame.name)}: {_OUTCOMES.get(frame.outcome, frame.outcome)}")
     if frame.reason:
         page.add(frame.reason, indent=1, hang=0)
     _fix(page, frame.fix, indent=1)
