@@ -48,8 +48,10 @@ def machine() -> str:
         from importlib.metadata import version
 
         versions.append(f"{module} {version(module)}")
-    python = platform.python_version()
-    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {python}, {', '.join(versions)}"
+    python, cores = platform.python_version(), os.cpu_count() or 1
+    line = f"{cores} cores, {platform.system()} {platform.machine()}, Python {python}, {', '.join(versions)}"
+    busy = os.getloadavg()[0]
+    return line if busy < cores / 2 else f"{line}\nload {busy:.1f}: the machine is busy, times are too long"
 
 
 def run(name: str) -> bool:
