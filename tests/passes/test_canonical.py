@@ -1,0 +1,325 @@
+"""Captures as snapshots: what differs between equal programs is gone."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from peek_backend.diff import compare
+from peek_backend.diff.edits import INFO
+from peek_backend.model import (
+    BreakInfo,
+    CaptureRecord,
+    Environment,
+    FailedGuard,
+    FrameRecord,
+    GuardInfo,
+    Leaf,
+    RecompileInfo,
+    Source,
+    StackFrame,
+    SymInt,
+    TupleInfo,
+)
+from peek_backend.model.snapshot import Break, Skipped
+from peek_backend.passes.aliases import alias, op_name
+from peek_backend.passes.canonical import canonicalise
+from peek_backend.snapshot.graphfile import parse_graph, print_graph
+from tests.builders import HOSTILE, GraphBuilder, capture, symbol, tensor, transformer
+
+
+def two_inputs(first: str, second: str, left: str = "x", right: str = "y") -> CaptureRecord:
+    """x (first, 8) and y (second, first*second), as torch writes it: operands of a product in order of their names."""
+    product = "*".join(sorted([first, second]))
+    g = GraphBuilder("f")
+    x = g.input(left, tensor(first, 8))
+    y = g.input(right, tensor(second, product))
+    g.output(g.call("torch.mul", x, y, value=tensor(second, product)))
+    symbols = (symbol(second, f"{right}.shape[0]"), symbol(first, f"{left}.shape[0]"))
+    return capture(g.graph(symbols=symbols))
+
+
+def test_symbols_are_numbered_by_the_inputs_that_carry_them():
+    """Whatever torch called them and in whatever order it listed them, the file is the same."""
+    texts = {
+        print_graph(canonicalise(two_inputs(*names)))
+        for names in (("s77", "s27"), ("s27", "s77"), ("s1", "s0"), ("s0", "s1"))
+    }
+    assert len(texts) == 1
+    assert "y: f32[s1, s0*s1]" in texts.pop()
+
+
+def test_a_renamed_argument_changes_names_alone():
+    """Another argument name gives other symbols in torch, and an empty diff here."""
+    diff = compare(
+        canonicalise(two_inputs("s77", "s27")), canonicalise(two_inputs("s9", "s50", "left", "right"))
+    )
+    assert diff.is_empty
+    assert {edit.kind for edit in diff.edits} == {"input:renamed"}
+
+
+def test_a_size_input_reads_as_its_symbol():
+    """torch passes x.shape[0] beside x; the snapshot has x alone, and the symbol where it was used."""
+    g = GraphBuilder("f")
+    s = g.input("x.shape[0]", SymInt("s77", 8), kind="size")
+    x = g.input("x", tensor("s77", 8))
+    g.output(g.method("view", x, s, 4, 2, value=tensor("s77", 4, 2)))
+    graph = canonicalise(capture(g.graph(symbols=(symbol("s77", "x.shape[0]"),)))).graphs[0]
+    assert [entry.name for entry in graph.inputs] == ["x"]
+    assert (graph.nodes[0].template, graph.nodes[0].operands) == ("\0, s0, 4, 2", (0,))
+
+
+def test_labels_count_within_their_module():
+    """A second add of one module is add_1 there, and does not touch the labels of another."""
+    g = GraphBuilder("f")
+    x = g.input("x", tensor(4))
+    for module in ("a", "a", "b", ""):
+        x = g.call("operator.add", x, 1, value=tensor(4), module=module)
+    g.output(x)
+    assert [n.label for n in canonicalise(capture(g.graph())).graphs[0].nodes] == [
+        "a.add",
+        "a.add_1",
+        "b.add",
+        "add",
+    ]
+
+
+def test_only_what_is_special_is_printed():
+    """Strides where not contiguous, a device where it is not most inputs'; sizes of 1 may have any stride."""
+    g = GraphBuilder("f")
+    values = [
+        tensor("s0", 4),
+        tensor("s0", 4, stride=(1, "s0")),
+        tensor(1, 4, stride=(99, 1)),
+        tensor(4, device="cuda:0"),
+        tensor(0, 3, stride=(7, 9)),
+    ]
+    nodes = [g.input(f"x{k}", value) for k, value in enumerate(values)]
+    g.output(*nodes)
+    text = print_graph(canonicalise(capture(g.graph(symbols=(symbol("s0", "x0.shape[0]"),)))))
+    types = [line.split(": ", 1)[1].strip() for line in text.splitlines() if line.startswith("  in ")]
+    assert types == [
+        "f32[s0, 4]",
+        "f32[s0, 4] stride=(1, s0)",
+        "f32[1, 4]",
+        "f32[4] device=cuda:0",
+        "f32[0, 3]",
+    ]
+
+
+def test_arguments_are_written_in_one_way():
+    """Lists and tuples alike, keywords sorted, constants by their words, messages without node names, no addresses."""
+    g = GraphBuilder("f")
+    x = g.input("x", tensor(4))
+    args = (
+        (1, (2.5, True)),
+        Leaf(dtype="float32"),
+        Leaf(slice=(None, 3, None)),
+        Leaf(dict=(("k", x),)),
+        Leaf(float="nan"),
+        Leaf(ellipsis=True),
+    )
+    g.add("call", "call_function", "torch.f", (x, *args), kwargs={"z": "a", "b": Leaf(device="cuda:0")})
+    message = "failed for u7 >= 0 on node 'ge_1'"
+    g.add("check", "call_function", "torch._assert_async", (x, message))
+    g.add(
+        "odd",
+        "call_function",
+        "torch.g",
+        (Leaf(repr="<object at 0x7f00aa00bb00>"), Leaf(repr="123456789012345678901234567890")),
+    )
+    g.output(x)
+    nodes = canonicalise(capture(g.graph())).graphs[0].nodes
+    assert (
+        nodes[0].template
+        == '\0, [1, [2.5, True]], torch.float32, slice(None, 3, None), {"k": \0}, nan, ..., b=device("cuda:0"), z="a"'
+    )
+    assert nodes[1].template == "\0, \"failed for u7 >= 0 on node '…'\""
+    assert nodes[2].template == 'repr("<object>"), 123456789012345678901234567890'
+
+
+def test_values_of_several_parts():
+    """A list of one is a tuple of one; a named tuple keeps its names."""
+    g = GraphBuilder("f")
+    x = g.input("x", tensor(4))
+    g.call(
+        "torch.max",
+        x,
+        0,
+        value=TupleInfo((tensor(), tensor(dtype="int64")), "torch.return_types.max", ("values", "indices")),
+    )
+    g.call("torch.g", x, value=TupleInfo((tensor(4),), "list"))
+    g.output(x)
+    text = print_graph(canonicalise(capture(g.graph())))
+    assert "tuple(torch.return_types.max, values: f32[], indices: i64[])" in text
+    assert text.count("(f32[4])") == 1
+
+
+def test_places_are_relative_and_have_no_line():
+    """Below the root from there, in a library from its folder, else the file's name; the line is known but not written."""
+    sources = {
+        "/home/me/proj/pkg/model.py": "pkg/model.py",
+        "/venv/lib/python3.11/site-packages/transformers/m.py": "transformers/m.py",
+        "/usr/lib/python3.11/functools.py": "functools.py",
+        "/other/place.py": "place.py",
+        "C:\\proj\\x.py": "x.py",
+    }
+    g = GraphBuilder("f")
+    x = g.input("x", tensor(4))
+    for file in sources:
+        g.add(
+            "n",
+            "call_function",
+            "torch.f",
+            (x,),
+            source=Source(file, 31, "torch_dynamo_resume_in_forward_at_7", "y  =  f(x)"),
+        )
+    g.output(x)
+    snapshot = canonicalise(capture(g.graph()), root="/home/me/proj")
+    places = [n.place for n in snapshot.graphs[0].nodes]
+    assert [p.file for p in places] == list(sources.values())
+    assert {(p.function, p.code, p.line) for p in places} == {("forward", "y = f(x)", 31)}
+    assert "31" not in print_graph(snapshot)
+
+
+def f(name: str, compile_id: str, **more):
+    g = GraphBuilder(name, compile_id=compile_id, **more)
+    g.output(g.method("sin", g.input("x", tensor(4)), value=tensor(4)))
+    return g.graph()
+
+
+def test_resumes_variants_and_reasons():
+    """Resume functions are numbered by their order, recompiles by their variant, with the guards that failed."""
+    graphs = (
+        f("f", "0/0"),
+        f("torch_dynamo_resume_in_f_at_107", "1/0"),
+        f("torch_dynamo_resume_in_f_at_120", "2/0"),
+        f("f", "0/1"),
+    )
+    recompile = RecompileInfo("0/1", variant=2, failed=(FailedGuard("k == 1"),))
+    found = canonicalise(capture(*graphs, recompiles=(recompile,))).graphs
+    assert [g.title for g in found] == ["f", "f ▸ resume#1", "f ▸ resume#2", "f ▸ variant#2"]
+    assert found[3].because == "k == 1"
+
+
+def test_only_the_last_attempt_counts():
+    """Graphs of attempts that Dynamo gave up, graphs that never ran and other stages are left out."""
+    graphs = (
+        f("f", "0/0"),
+        f("f", "0/0", attempt=1),
+        f("g", "1/0", never_ran="a constraint was violated"),
+        f("f", "0/0", stage="joint"),
+    )
+    found = canonicalise(capture(*graphs))
+    assert [g.title for g in found.graphs] == ["f"]
+    assert [g.title for g in canonicalise(capture(*graphs), stages=("dynamo", "joint")).graphs] == [
+        "f",
+        "f ▸ joint",
+    ]
+
+
+def test_breaks_and_skipped_frames():
+    """A break follows the graph that it ended, with id, line and reason; frames left in eager are told; nothing captured too."""
+    stack = (StackFrame("/a/main.py", 1, "main"), StackFrame("/a/f.py", 4, "f", 'print("n")'))
+    info = BreakInfo("Failed to trace\nmore", id="GB0059", stack=stack, compile_id="0/0")
+    frames = (
+        FrameRecord("f"),
+        FrameRecord("loopbrk", "/a/f.py", 9, "skipped", "a break in a loop, /a/b/f.py:12"),
+    )
+    found = canonicalise(capture(f("f", "0/0"), breaks=(info,), frames=frames))
+    _, broken, skipped = found.entries
+    assert isinstance(broken, Break) and isinstance(skipped, Skipped)
+    assert (broken.id, broken.place.file, broken.place.function, broken.place.line, broken.reason) == (
+        "gb0059",
+        "f.py",
+        "f",
+        4,
+        "Failed to trace",
+    )
+    assert (skipped.frame, skipped.state, skipped.reason) == ("loopbrk", "SKIPPED", "a break in a loop, f.py")
+    (nothing,) = canonicalise(capture(notes=("no torch op ran",))).entries
+    assert (nothing.state, nothing.reason) == ("NOTHING", "no torch op ran")
+
+
+def test_shape_guards_speak_of_symbols():
+    """Conditions on sizes are told in our symbols, once, without what torch assumes anyway."""
+    record = two_inputs("s77", "s27")
+    guards = tuple(
+        GuardInfo("SHAPE_ENV", text)
+        for text in ("2 <= L['x'].size()[0]", "x.shape[0] > 3", "s77 > 3", "y.shape[0] != s77")
+    )
+    graph = replace(record.graphs[0], guards=(*guards, GuardInfo("TENSOR_MATCH", "x.dim() == 2")))
+    assert canonicalise(replace(record, graphs=(graph,))).graphs[0].guards == ("s0 != s1", "s0 > 3")
+
+
+def test_the_header_tells_the_environment_and_warns_of_equal_sizes():
+    """Versions without their patch, the settings given, and a note where equal example sizes made one symbol."""
+    record = two_inputs("s77", "s27")
+    graph = replace(
+        record.graphs[0], symbols=(symbol("s77", "x.shape[0]", "z.shape[1]"), symbol("s27", "y.shape[0]"))
+    )
+    record = replace(record, graphs=(graph,), environment=Environment(torch="2.13.0+cpu", python="3.11.7"))
+    found = canonicalise(record, name="t", env={"dynamic": "mark(x:0)"})
+    assert found.env == (
+        ("torch", "2.13"),
+        ("py", "3.11"),
+        ("device", "cpu"),
+        ("grad", "on"),
+        ("dynamic", "mark(x:0)"),
+    )
+    assert found.notes == ("x.shape[0], z.shape[1] were equal while tracing, so they are one symbol",)
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_names_go_into_a_file_and_back(text: str):
+    """Whatever a name, string, target, module or path holds, the snapshot can be written and read."""
+    g = GraphBuilder(text)
+    x = g.input(text, tensor(4, device=text, dtype=text))
+    g.add(
+        text,
+        "call_function",
+        text,
+        (x, text, (text,)),
+        kwargs={text: text},
+        source=Source(text, 3, text, text, module=text),
+    )
+    g.add("attr", "get_attr", text)
+    g.output(x)
+    snapshot = canonicalise(capture(g.graph(symbols=(symbol(text, text),))), name=text, env={text: text})
+    found = print_graph(snapshot)
+    assert print_graph(parse_graph(found)) == found
+    assert compare(snapshot, parse_graph(found)).is_empty
+    found.encode("utf-8")
+
+
+def test_a_transformer_is_stable_and_small_against_itself():
+    """A model's capture canonicalised twice is byte-identical, and differs from a deeper one by its layers alone."""
+    a, b = canonicalise(capture(transformer(3))), canonicalise(capture(transformer(4)))
+    assert print_graph(a) == print_graph(canonicalise(capture(transformer(3))))
+    kinds = {edit.kind for edit in compare(a, b).edits if edit.kind not in INFO}
+    assert kinds == {"op:added", "input:added"}
+    assert all(
+        edit.module.startswith("layers.3") or edit.target.startswith("layers.3")
+        for edit in compare(a, b).edits
+        if edit.kind not in INFO
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "op"),
+    [
+        ("torch.nn.functional.linear", "F.linear", "linear"),
+        ("torch._C._nn.linear", "F.linear", "linear"),
+        ("_operator.add", "operator.add", "add"),
+        ("aten.mm.default", "aten.mm", "mm"),
+        ("aten.add.Tensor", "aten.add.Tensor", "add"),
+        ("torch.ops.aten.mm.default", "aten.mm", "mm"),
+        ("higher_order.cond", "cond", "cond"),
+        ("torch.conv2d", "F.conv2d", "conv2d"),
+        ("my.module.<lambda> at 0x7f0000aa", "my.module.<lambda>", "lambda"),
+    ],
+)
+def test_targets_have_one_name_in_all_versions(target: str, name: str, op: str):
+    """Where torch keeps a function makes no difference; addresses go; the label's word is the op's own."""
+    assert alias(target) == name
+    assert op_name(name) == op
