@@ -24,7 +24,19 @@ PIPELINE = ("errors", "model", "options", "snapshot", "passes", "analysis", "dif
 """Each imports only what stands before it. (The table of options holds Problem records, so it stands after ``model``.)"""
 
 CAPTURE_USES = {"errors", "model", "options"}
-TOP = ("export", "report", "backend", "api", "cli", "pytest_plugin", "__init__", "__main__")
+TOP = (
+    "export",
+    "report",
+    "backend",
+    "api",
+    "cli",
+    "pinned",
+    "pytest_plugin",
+    "pytest_fixture",
+    "pytest_session",
+    "__init__",
+    "__main__",
+)
 """What joins the pipeline and capture. It reaches capture inside functions only, so that no torch is loaded to read a file."""
 
 EVERYONE_USES = {"_version"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -28,26 +28,30 @@ def inspect_call(
     dynamic: bool | None = None,
     fullgraph: bool = False,
     inner: str | Callable[..., Any] | None = None,
+    more: Sequence[tuple[Sequence[Any], dict[str, Any]]] = (),
+    stages: Collection[str] = (),
 ) -> CaptureRecord:
-    """What ``torch.compile`` captures of ``fn(*args, **kwargs)``, from a fresh start.
+    """What ``torch.compile`` captures of ``fn(*args, **kwargs)``, from a fresh start, and of the calls ``more`` after it.
 
-    Afterwards these are as before: compiled variants and dynamism of ``fn`` and of all it calls, torch's counters, buffers,
-    inputs, gradients, attributes of modules, RNG, grad mode. The call's exception passes with ``peek_record`` on it. What the
-    code does outside torch (files, prints, globals) happens. Raises PeekError for an unknown ``inner``, or an ``fn`` that is
-    not callable.
+    ``stages`` names later stages to record too. Afterwards these are as before: compiled variants and dynamism of ``fn`` and of
+    all it calls, torch's counters, buffers, inputs, gradients, attributes of modules, RNG, grad mode. The call's exception passes
+    with ``peek_record`` on it. What the code does outside torch (files, prints, globals) happens. Raises PeekError for an unknown
+    ``inner``, or an ``fn`` that is not callable.
     """
     check_inner(inner)
     original = _uncompiled(fn)
-    state = TensorState(_roots(original, args, kwargs))
+    calls = [(args, kwargs), *more]
+    state = TensorState(_roots(original, calls))
     backend = _backend(state, inner)
     compiled = compat.compile_apart(original, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
     with (
-        Session() as session,
+        Session(stages=stages) as session,
         globals_kept(inspect.unwrap(original)),
         _everything_kept(state) as lost,
     ):
         try:
-            compiled(*args, **kwargs)
+            for call_args, call_kwargs in calls:
+                compiled(*call_args, **call_kwargs)
         except Exception as error:
             with contextlib.suppress(Exception):  # some exceptions take no attributes
                 error.peek_record = session.record  # type: ignore[attr-defined]
@@ -70,9 +74,9 @@ def _uncompiled(fn: Any) -> Callable[..., Any]:
     return getattr(fn, "_torchdynamo_orig_callable", fn)
 
 
-def _roots(fn: Any, args: Any, kwargs: Any) -> Iterator[Any]:
+def _roots(fn: Any, calls: Any) -> Iterator[Any]:
     """The modules and tensors that a call can reach without a graph: arguments, the module itself, closures and globals."""
-    yield from pytree.tree_leaves((args, kwargs))
+    yield from pytree.tree_leaves(calls)
     yield fn
     function = inspect.unwrap(fn)
     yield getattr(function, "__self__", None)
@@ -94,6 +98,7 @@ def _backend(state: TensorState, inner: Any) -> Callable[..., Any]:
                 state.keep(value)
         return hand_on(gm, example_inputs, inner)
 
+    inspecting.inner_name = inner if isinstance(inner, str) else ""  # type: ignore[attr-defined]  # for compat.backend_name
     return inspecting
 
 

@@ -58,7 +58,7 @@ def render_text(
         lines += _wrapped(f"note: no change needed the allowance {visible(entry)}", "  ", "    ", width)
     if verdict.level in ("fail", "warn") and hints:
         why = [f"why: peek explain {visible(edit.target)}" for edit in sizes_that_became_static(verdict)][:1]
-        lines += _joined([*hints, *why], width)
+        lines += joined([*hints, *why], width)
     return "\n".join(lines) + "\n"
 
 
@@ -135,7 +135,7 @@ def _beside(left: str, right: str, width: int) -> list[str]:
     return [left + " " * gap + right] if gap >= 2 else [left, *_wrapped(right, "  ", "    ", width)]
 
 
-def _joined(parts: Sequence[str], width: int) -> list[str]:
+def joined(parts: Sequence[str], width: int) -> list[str]:
     line = "    ".join(parts)
     return [line] if _columns(line) <= width else list(parts)
 
