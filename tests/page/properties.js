@@ -17,11 +17,11 @@ function random(seed) {
 
 /** A random DAG of n nodes in random nested containers; `tangled` lets containers depend on one another in a cycle. */
 function randomGraph(seed, tangled) {
-  const next = random(seed),
-    pick = (k) => Math.floor(next() * k),
-    n = 1 + pick(60),
-    refs = [],
-    count = [];
+  const next = random(seed);
+  const pick = (k) => Math.floor(next() * k);
+  const n = 1 + pick(60);
+  const refs = [];
+  const count = [];
   const seq = Array.from({ length: n }, (_, i) => i);
   if (tangled)
     for (let k = n - 1; k > 0; k--) {
@@ -47,8 +47,8 @@ function randomGraph(seed, tangled) {
   const split = (parent, lo, hi, depth) => {
     let at = lo;
     while (at < hi) {
-      const size = 1 + pick(hi - lo),
-        end = Math.min(hi, at + size);
+      const size = 1 + pick(hi - lo);
+      const end = Math.min(hi, at + size);
       if (next() < 0.6 && end - at > 1 && depth < 4) {
         const g = groups.parent.length;
         for (const [k, v] of Object.entries({
@@ -69,20 +69,20 @@ function randomGraph(seed, tangled) {
     }
   };
   split(0, 0, n, 0);
-  const zeros = Array(n).fill(0),
-    nodes = {
-      kind: zeros,
-      label: Array.from({ length: n }, () => pick(3)),
-      value: Array(n).fill(-1),
-      inline: seq.map(() => (next() < 0.15 ? 1 : 0)),
-      ref_count: count,
-      refs,
-      origins: [],
-      body: Array(n).fill(-1),
-      input: Array(n).fill(-1),
-      name: zeros,
-      op: zeros,
-    };
+  const zeros = Array(n).fill(0);
+  const nodes = {
+    kind: zeros,
+    label: Array.from({ length: n }, () => pick(3)),
+    value: Array(n).fill(-1),
+    inline: seq.map(() => (next() < 0.15 ? 1 : 0)),
+    ref_count: count,
+    refs,
+    origins: [],
+    body: Array(n).fill(-1),
+    input: Array(n).fill(-1),
+    name: zeros,
+    op: zeros,
+  };
   const steps = seq.map((v, k) => v - (k ? seq[k - 1] : 0));
   return new Graph({ n, nodes, seq: steps, groups, name: "g", title: "g", guards: [], symbols: [] }, 0, {
     strings: ["a", "a longer name", "x".repeat(40)],
@@ -124,8 +124,8 @@ const apart = (a, b) => a.x1 <= b.x0 + 1e-6 || b.x1 <= a.x0 + 1e-6 || a.y1 <= b.
 function checkContainers(layout, tangled, fail) {
   layout.walk((item, x, y, box) => {
     if (!box.content) return true;
-    const { kids, boxes, x: xs, y: ys, links, routes } = box.content,
-      n = kids.length;
+    const { kids, boxes, x: xs, y: ys, links, routes } = box.content;
+    const n = kids.length;
     const rect = boxes.map((b, k) => ({ x0: xs[k] - b.left, x1: xs[k] + b.right, y0: ys[k], y1: ys[k] + b.height }));
     for (let a = 0; a < n; a++) {
       for (let b = 0; b < a; b++) if (!apart(rect[a], rect[b])) fail(`boxes ${kids[a]} and ${kids[b]} overlap`);
@@ -137,10 +137,10 @@ function checkContainers(layout, tangled, fail) {
         fail(`box ${kids[a]} leaves its container`);
     }
     links.forEach((l, e) => {
-      const r = routes[e],
-        [sx, sy, turn] = r,
-        tx = r[r.length - 2],
-        ty = r[r.length - 1];
+      const r = routes[e];
+      const [sx, sy, turn] = r;
+      const tx = r[r.length - 2];
+      const ty = r[r.length - 1];
       if (r.some((v) => !Number.isFinite(v))) fail(`route ${e} has no coordinates`);
       if (!tangled && !(sy <= turn + 1e-6 && turn <= ty + 1e-6)) fail(`edge ${l.a} to ${l.b} does not go down`);
       const vertical = [
@@ -173,18 +173,18 @@ function checkContainers(layout, tangled, fail) {
  * is not connected stands beside, further right, and may be pushed aside as a whole.
  */
 function checkExpand(layout, group, fail) {
-  const before = coordinates(layout),
-    { tree } = layout;
+  const before = coordinates(layout);
+  const { tree } = layout;
   if (!before.has(group)) return;
-  const shape = show(before),
-    chain = [group, ...tree.path(group)],
-    still = [];
+  const shape = show(before);
+  const chain = [group, ...tree.path(group)];
+  const still = [];
   let sideways = false; // beside the first connected part, a part may shift as a whole
   chain.slice(1).forEach((parent, k) => {
-    const { kids, part } = layout.box(parent).content,
-      grown = chain[k],
-      top = before.get(grown).y,
-      mine = part[kids.indexOf(grown)];
+    const { kids, part } = layout.box(parent).content;
+    const grown = chain[k];
+    const top = before.get(grown).y;
+    const mine = part[kids.indexOf(grown)];
     kids.forEach((kid, j) => {
       if (kid !== grown && (part[j] < mine || (part[j] === mine && before.get(kid).bottom <= top))) still.push(kid);
     });
@@ -196,8 +196,8 @@ function checkExpand(layout, group, fail) {
   const inside = (item) =>
     still.find((s) => s === item || (tree.isGroup(s) && !chain.includes(s) && tree.path(item).includes(s)));
   for (const [item, b] of before) {
-    const a = after.get(item),
-      moved = !a || (!sideways && Math.abs(a.x - b.x) > 1e-6) || Math.abs(a.y - b.y) > 1e-6;
+    const a = after.get(item);
+    const moved = !a || (!sideways && Math.abs(a.x - b.x) > 1e-6) || Math.abs(a.y - b.y) > 1e-6;
     if (moved && inside(item) !== undefined) fail(`toggling ${group} moved ${item}, which is above it`);
   }
   layout.toggle(group);
@@ -207,10 +207,10 @@ function checkExpand(layout, group, fail) {
 export function run(seeds) {
   const failures = [];
   for (let seed = 0; seed < seeds; seed++) {
-    const tangled = seed % 5 === 4,
-      graph = randomGraph(seed, tangled),
-      next = random(seed + 1000),
-      open = randomOpen(graph, next);
+    const tangled = seed % 5 === 4;
+    const graph = randomGraph(seed, tangled);
+    const next = random(seed + 1000);
+    const open = randomOpen(graph, next);
     const fail = (text) => {
       if (failures.length < 20) failures.push(`seed ${seed}: ${text}`);
     };

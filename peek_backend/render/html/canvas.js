@@ -8,34 +8,34 @@ export const MAX_ZOOM = 2.5;
 /** px at the top that the view's tools cover. */
 const TOOLBAR = 56;
 const READABLE = 0.7;
-const TEXT_ZOOM = 0.42,
-  DETAIL_ZOOM = 0.55,
-  SHAPE_ZOOM = 0.6;
+const TEXT_ZOOM = 0.42;
+const DETAIL_ZOOM = 0.55;
+const SHAPE_ZOOM = 0.6;
 
 /** The page's colours as canvas texts, read from its CSS variables whenever the theme changes. */
 export function readColours(element) {
-  const css = getComputedStyle(element),
-    names = [
-      "bg",
-      "canvas",
-      "card",
-      "group",
-      "group2",
-      "line",
-      "line2",
-      "edge",
-      "ink",
-      "ink2",
-      "ink3",
-      "accent",
-      "accent-soft",
-      "hit",
-      "added",
-      "removed",
-      "changed",
-      "param",
-      "port",
-    ];
+  const css = getComputedStyle(element);
+  const names = [
+    "bg",
+    "canvas",
+    "card",
+    "group",
+    "group2",
+    "line",
+    "line2",
+    "edge",
+    "ink",
+    "ink2",
+    "ink3",
+    "accent",
+    "accent-soft",
+    "hit",
+    "added",
+    "removed",
+    "changed",
+    "param",
+    "port",
+  ];
   const colours = Object.fromEntries(names.map((n) => [n, css.getPropertyValue(`--${n}`).trim()]));
   colours.kind = (name) => css.getPropertyValue(`--op-${name}`).trim() || colours.ink3;
   return colours;
@@ -80,9 +80,9 @@ export class Canvas {
   }
 
   fit(box = this.scene.layout.box(this.scene.tree.root), x = 0, y = 0, { max = 1, pad = 28, readable = false } = {}) {
-    const bw = box.left + box.right,
-      room = this.h - pad - TOOLBAR,
-      k = Math.min(max, (this.w - 2 * pad) / bw, room / box.height);
+    const bw = box.left + box.right;
+    const room = this.h - pad - TOOLBAR;
+    const k = Math.min(max, (this.w - 2 * pad) / bw, room / box.height);
     const kk = readable ? Math.max(k, Math.min(max, Math.max(READABLE, (this.w - 2 * pad) / bw))) : k;
     // too wide to read at once: the main column in the middle, as long as nothing to its left is cut off for it
     const cx =
@@ -93,9 +93,9 @@ export class Canvas {
   }
 
   zoom(factor, px = this.w / 2, py = this.h / 2) {
-    const c = this.camera,
-      k = Math.min(MAX_ZOOM, Math.max(MIN_ZOOM, c.k * factor)),
-      f = k / c.k;
+    const c = this.camera;
+    const k = Math.min(MAX_ZOOM, Math.max(MIN_ZOOM, c.k * factor));
+    const f = k / c.k;
     this.camera = { k, x: px - (px - c.x) * f, y: py - (py - c.y) * f };
   }
 
@@ -112,8 +112,8 @@ export class Canvas {
     ctx.fillRect(0, 0, this.element.width, this.element.height);
     if (!this.scene) return;
     ctx.setTransform(k * dpr, 0, 0, k * dpr, x * dpr, y * dpr);
-    const [x0, y0] = this.toWorld(0, 0),
-      [x1, y1] = this.toWorld(this.w, this.h);
+    const [x0, y0] = this.toWorld(0, 0);
+    const [x1, y1] = this.toWorld(this.w, this.h);
     this.view = { x0: x0 - 4, y0: y0 - 4, x1: x1 + 4, y1: y1 + 4 };
     this.paint(ctx, k);
     this.drawMini();
@@ -121,8 +121,8 @@ export class Canvas {
   }
 
   paint(ctx, k) {
-    const { scene } = this,
-      { layout, tree } = scene;
+    const { scene } = this;
+    const { layout, tree } = scene;
     ctx.textBaseline = "alphabetic";
     this.headers = [];
     this.pinned = [];
@@ -139,9 +139,9 @@ export class Canvas {
   }
 
   container(ctx, k, item, x, y, box, depth) {
-    const { scene } = this,
-      root = item === scene.tree.root,
-      content = box.content;
+    const { scene } = this;
+    const root = item === scene.tree.root;
+    const content = box.content;
     const top = y + (root ? 0 : HEADER);
     if (!root) {
       this.frame(ctx, k, item, x, y, box, depth);
@@ -150,12 +150,12 @@ export class Canvas {
     if (k > 0.02) this.edges(ctx, k, content, x, top, box, root, y);
     const { kids, boxes, x: xs, y: ys } = content;
     for (let i = 0; i < kids.length; i++) {
-      const kx = x + xs[i],
-        ky = top + ys[i],
-        kb = boxes[i];
+      const kx = x + xs[i];
+      const ky = top + ys[i];
+      const kb = boxes[i];
       if (!this.visible(kx, ky, kb)) continue;
       if (kb.content) this.container(ctx, k, kids[i], kx, ky, kb, depth + 1);
-      else if (scene.tree.isGroup(kids[i])) this.closed(ctx, k, kids[i], kx, ky, kb, depth + 1);
+      else if (scene.tree.isGroup(kids[i])) this.closed(ctx, k, kids[i], kx, ky, kb);
       else this.leaf(ctx, k, kids[i], kx, ky, kb);
     }
     if (!root) this.headers.push([item, x, y, box, depth]);
@@ -168,8 +168,8 @@ export class Canvas {
   }
 
   frame(ctx, k, item, x, y, box, depth) {
-    const c = this.colours,
-      w = box.left + box.right;
+    const c = this.colours;
+    const w = box.left + box.right;
     ctx.globalAlpha = Math.max(0.5, this.dim(item));
     ctx.beginPath();
     rounded(ctx, x - box.left, y, w, box.height, Math.min(9, 4 / k + 5));
@@ -186,20 +186,20 @@ export class Canvas {
    * of inner ones), and legible when zoomed out as long as there is room for it.
    */
   header(ctx, k, item, x, y, box, depth) {
-    const { sizes } = this.scene,
-      text = sizes.groupText(item),
-      c = this.colours,
-      v = this.view;
+    const { sizes } = this.scene;
+    const text = sizes.groupText(item);
+    const c = this.colours;
+    const v = this.view;
     if ((box.left + box.right) * k < 56 || box.height * k < 26) return;
     const f = k >= 0.8 ? 1 : Math.min(0.86 / k, 3.2 + 1 / k);
     if (k * f * 12 < 8) return;
-    const left = Math.max(x - box.left, Math.min(v.x0 + 4, x + box.right - 150 * f)),
-      bar = HEADER * f;
+    const left = Math.max(x - box.left, Math.min(v.x0 + 4, x + box.right - 150 * f));
+    const bar = HEADER * f;
     const top = Math.max(y, Math.min(v.y0 + 4 + (depth - 1) * bar, y + box.height - bar));
     const room = (x + box.right - left) / f - 14;
     if (room < 40) return;
-    const title = clip(sizes, text.title, FONT.title, room - 16),
-      tw = sizes.width(title, FONT.title);
+    const title = clip(sizes, text.title, FONT.title, room - 16);
+    const tw = sizes.width(title, FONT.title);
     const rest =
       room - tw - 30 > 30
         ? clip(sizes, [text.type, text.count].filter(Boolean).join(" · "), FONT.small, room - tw - 30)
@@ -224,17 +224,17 @@ export class Canvas {
   }
 
   edges(ctx, k, content, x, top, box, root, y) {
-    const { routes, links } = content,
-      v = this.view,
-      c = this.colours,
-      lit = [];
+    const { routes, links } = content;
+    const v = this.view;
+    const c = this.colours;
+    const lit = [];
     ctx.lineWidth = Math.max(1.1, Math.min(1.5, 0.55 / k));
     ctx.strokeStyle = c.edge;
     ctx.globalAlpha = this.scene.mask ? 0.35 : 1;
     ctx.beginPath();
     for (let e = 0; e < routes.length; e++) {
-      const r = routes[e],
-        last = r.length;
+      const r = routes[e];
+      const last = r.length;
       if (top + r[last - 1] < v.y0 || top + r[1] > v.y1) continue;
       if (this.isLit(links[e], content)) lit.push(e);
       trace(ctx, r, x, top);
@@ -273,11 +273,11 @@ export class Canvas {
     ctx.globalAlpha = this.scene.mask ? 0.35 : 1;
     ctx.beginPath();
     for (let e = 0; e < routes.length; e++) {
-      const r = routes[e],
-        to = boxes[links[e].b];
+      const r = routes[e];
+      const to = boxes[links[e].b];
       if (!to || to.content) continue;
-      const ax = x + r[r.length - 2],
-        ay = top + r[r.length - 1];
+      const ax = x + r[r.length - 2];
+      const ay = top + r[r.length - 1];
       if (ay < v.y0 || ay > v.y1 || ax < v.x0 || ax > v.x1) continue;
       ctx.moveTo(ax - 3, ay - 5.5);
       ctx.lineTo(ax + 3, ay - 5.5);
@@ -289,25 +289,25 @@ export class Canvas {
 
   /** What flows along an edge, where the box above does not already say it: out of closed and open containers and along lanes. */
   edgeLabels(ctx, content, x, top) {
-    const { scene, view: v, colours: c } = this,
-      { graph, tree } = scene,
-      done = new Set();
+    const { scene, view: v, colours: c } = this;
+    const { graph, tree } = scene;
+    const done = new Set();
     ctx.font = FONT.chip;
     ctx.textAlign = "left";
     content.links.forEach((l, e) => {
-      const r = content.routes[e],
-        from = content.kids[l.a],
-        lane = r.length === 8;
+      const r = content.routes[e];
+      const from = content.kids[l.a];
+      const lane = r.length === 8;
       if (!lane && (from === undefined || !tree.isGroup(from))) return;
-      const lx = x + (lane ? r[3] : r[0]) + 4,
-        ly = top + (lane ? r[4] + 12 : r[2] + 11);
+      const lx = x + (lane ? r[3] : r[0]) + 4;
+      const ly = top + (lane ? r[4] + 12 : r[2] + 11);
       if (lx < v.x0 - 90 || lx > v.x1 || ly < v.y0 || ly > v.y1 || (lane && r[5] - r[4] < 30)) return;
-      const text = l.values.length > 1 ? `${l.values.length} values` : graph.valueText(l.values[0]),
-        key = `${Math.round(lx)} ${Math.round(ly)}`;
+      const text = l.values.length > 1 ? `${l.values.length} values` : graph.valueText(l.values[0]);
+      const key = `${Math.round(lx)} ${Math.round(ly)}`;
       if (!text || done.has(key)) return;
       done.add(key);
-      const short = text.length > 24 ? text.slice(0, 23) + "…" : text,
-        w = scene.sizes.width(short, FONT.chip);
+      const short = text.length > 24 ? text.slice(0, 23) + "…" : text;
+      const w = scene.sizes.width(short, FONT.chip);
       if (lane && this.covered(content, lx - x, lx - x + w, r[4], r[4] + 14)) return;
       ctx.fillStyle = c.canvas;
       ctx.globalAlpha = 0.75;
@@ -326,8 +326,8 @@ export class Canvas {
   }
 
   isLit(link, content) {
-    const { scene } = this,
-      { lit } = scene;
+    const { scene } = this;
+    const { lit } = scene;
     if (!lit) return false;
     if (lit.mask) {
       const to = content.kids[link.b];
@@ -351,12 +351,12 @@ export class Canvas {
   }
 
   leaf(ctx, k, node, x, y, box) {
-    const c = this.colours,
-      { scene } = this,
-      w = box.left + box.right,
-      left = x - box.left,
-      tint = scene.fill?.(node),
-      kind = this.kindColour(scene.kindOf(node));
+    const c = this.colours;
+    const { scene } = this;
+    const w = box.left + box.right;
+    const left = x - box.left;
+    const tint = scene.fill?.(node);
+    const kind = this.kindColour(scene.kindOf(node));
     ctx.globalAlpha = this.dim(node);
     if (w * k < 14) {
       ctx.fillStyle = tint ?? kind;
@@ -386,9 +386,9 @@ export class Canvas {
   }
 
   leafText(ctx, k, node, left, y, w, tint) {
-    const c = this.colours,
-      { sizes } = this.scene,
-      text = sizes.leafText(node);
+    const c = this.colours;
+    const { sizes } = this.scene;
+    const text = sizes.leafText(node);
     ctx.font = FONT.title;
     ctx.fillStyle = tint ? contrast(tint) : c.ink;
     ctx.textAlign = "left";
@@ -427,15 +427,15 @@ export class Canvas {
     }
   }
 
-  closed(ctx, k, item, x, y, box, depth) {
-    const c = this.colours,
-      { scene } = this,
-      text = scene.sizes.groupText(item),
-      stack = text.times ? 8 : 0,
-      tint = scene.fill?.(item);
-    const w = box.left + box.right - stack,
-      h = box.height - stack,
-      left = x - box.left;
+  closed(ctx, k, item, x, y, box) {
+    const c = this.colours;
+    const { scene } = this;
+    const text = scene.sizes.groupText(item);
+    const stack = text.times ? 8 : 0;
+    const tint = scene.fill?.(item);
+    const w = box.left + box.right - stack;
+    const h = box.height - stack;
+    const left = x - box.left;
     ctx.globalAlpha = this.dim(item);
     ctx.lineWidth = 1;
     ctx.strokeStyle = this.markColour(item) ?? c.line2;
@@ -469,9 +469,9 @@ export class Canvas {
   }
 
   closedText(ctx, text, left, y, w, tint) {
-    const c = this.colours,
-      { sizes } = this.scene,
-      ink = tint ? contrast(tint) : c.ink;
+    const c = this.colours;
+    const { sizes } = this.scene;
+    const ink = tint ? contrast(tint) : c.ink;
     chevron(ctx, left + 12, y + 15, false, tint ? ink : c.ink2);
     ctx.textAlign = "left";
     ctx.font = FONT.title;
@@ -498,11 +498,11 @@ export class Canvas {
   }
 
   ring(ctx, k, item, colour, width) {
-    const { scene } = this,
-      at = scene.layout.find(item);
+    const { scene } = this;
+    const at = scene.layout.find(item);
     if (at.item === scene.tree.root) return;
-    const stack = !at.box.content && scene.tree.isGroup(at.item) && scene.sizes.groupText(at.item).times ? 8 : 0,
-      b = at.box;
+    const stack = !at.box.content && scene.tree.isGroup(at.item) && scene.sizes.groupText(at.item).times ? 8 : 0;
+    const b = at.box;
     outline(
       ctx,
       at.x - b.left,
@@ -519,10 +519,10 @@ export class Canvas {
   drawMini() {
     const { mini, scene } = this;
     if (!mini) return;
-    const ctx = mini.getContext("2d"),
-      box = scene.layout.box(scene.tree.root),
-      W = 168,
-      H = 120;
+    const ctx = mini.getContext("2d");
+    const box = scene.layout.box(scene.tree.root);
+    const W = 168;
+    const H = 120;
     const all = this.camera.k <= Math.min((this.w - 20) / (box.left + box.right), (this.h - 20) / box.height);
     mini.hidden = all;
     if (all) return;
@@ -531,8 +531,8 @@ export class Canvas {
       mini.height = H * this.dpr;
     }
     const k = Math.min((W - 12) / (box.left + box.right), (H - 12) / box.height);
-    const ox = W / 2 - ((box.right - box.left) / 2) * k,
-      oy = (H - box.height * k) / 2;
+    const ox = W / 2 - ((box.right - box.left) / 2) * k;
+    const oy = (H - box.height * k) / 2;
     this.miniMap = { k, ox, oy };
     ctx.setTransform(this.dpr, 0, 0, this.dpr, 0, 0);
     ctx.fillStyle = this.colours.card;
@@ -540,25 +540,25 @@ export class Canvas {
     ctx.setTransform(k * this.dpr, 0, 0, k * this.dpr, ox * this.dpr, oy * this.dpr);
     this.miniBoxes(ctx, k);
     ctx.setTransform(this.dpr, 0, 0, this.dpr, 0, 0);
-    const c = this.camera,
-      x = ox - (c.x / c.k) * k,
-      y = oy - (c.y / c.k) * k;
+    const c = this.camera;
+    const x = ox - (c.x / c.k) * k;
+    const y = oy - (c.y / c.k) * k;
     ctx.lineWidth = 1.5;
     ctx.strokeStyle = this.colours.accent;
     ctx.fillStyle = this.colours["accent-soft"];
-    const rw = Math.max(3, (this.w / c.k) * k),
-      rh = Math.max(3, (this.h / c.k) * k);
+    const rw = Math.max(3, (this.w / c.k) * k);
+    const rh = Math.max(3, (this.h / c.k) * k);
     ctx.fillRect(x, y, rw, rh);
     ctx.strokeRect(x, y, rw, rh);
   }
 
   miniBoxes(ctx, k) {
-    const { scene } = this,
-      c = this.colours;
+    const { scene } = this;
+    const c = this.colours;
     scene.layout.walk((item, x, y, box) => {
       if (item === scene.tree.root) return true;
-      const w = box.left + box.right,
-        min = 1.2 / k;
+      const w = box.left + box.right;
+      const min = 1.2 / k;
       ctx.fillStyle =
         scene.hits && !scene.tree.isGroup(item) && scene.hits[item]
           ? c.hit
@@ -574,9 +574,9 @@ export class Canvas {
 
   /** What is at a point of the canvas: { item, part } with part "box", "toggle" or a chip's node; null on empty ground. */
   hit(px, py) {
-    const [wx, wy] = this.toWorld(px, py),
-      { scene } = this,
-      { tree } = scene;
+    const [wx, wy] = this.toWorld(px, py);
+    const { scene } = this;
+    const { tree } = scene;
     const title = this.pinned.findLast((p) => wx >= p.x0 && wx <= p.x1 && wy >= p.y0 && wy <= p.y1);
     if (title) return { ...scene.layout.find(title.item), part: wx < title.toggle ? "toggle" : "box" };
     let found = null;
@@ -586,13 +586,13 @@ export class Canvas {
       return true;
     });
     if (!found) return null;
-    const dx = wx - (found.x - found.box.left),
-      dy = wy - found.y;
+    const dx = wx - (found.x - found.box.left);
+    const dy = wy - found.y;
     if (tree.isGroup(found.item)) {
       if (dx < 24 && dy < 26) found.part = "toggle";
     } else {
-      const text = scene.sizes.leafText(found.item),
-        row = Math.floor((dy - (text.value ? 37 : 26)) / CHIP_H);
+      const text = scene.sizes.leafText(found.item);
+      const row = Math.floor((dy - (text.value ? 37 : 26)) / CHIP_H);
       if (row >= 0 && text.chips[row] && text.chips[row].node >= 0) found.part = text.chips[row].node;
     }
     return found;
@@ -658,7 +658,8 @@ function clip(sizes, text, font, room) {
 
 /** Black or white, whichever reads better on an `rgb()` or `#rrggbb` colour. */
 export function contrast(colour) {
-  const m = colour.match(/[\d.]+/g),
-    hex = colour[0] === "#" ? [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16)) : m.slice(0, 3).map(Number);
+  const m = colour.match(/[\d.]+/g);
+  const hex =
+    colour[0] === "#" ? [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16)) : m.slice(0, 3).map(Number);
   return 0.299 * hex[0] + 0.587 * hex[1] + 0.114 * hex[2] > 140 ? "#14171c" : "#ffffff";
 }

@@ -5,8 +5,8 @@ export const OPS = ["placeholder", "get_attr", "call_function", "call_method", "
 const MARK = "\u0001";
 
 export async function inflate(base64) {
-  const text = atob(base64.trim()),
-    bytes = new Uint8Array(text.length);
+  const text = atob(base64.trim());
+  const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).json();
@@ -53,9 +53,9 @@ export class Graph {
   }
 
   countUsers() {
-    const { n, ref, first } = this,
-      start = new Int32Array(n + 1),
-      last = new Int32Array(n).fill(-1);
+    const { n, ref, first } = this;
+    const start = new Int32Array(n + 1);
+    const last = new Int32Array(n).fill(-1);
     const each = (visit) => {
       last.fill(-1);
       for (let i = 0; i < n; i++) {
@@ -69,8 +69,8 @@ export class Graph {
     };
     each((r) => start[r + 1]++);
     for (let i = 0; i < n; i++) start[i + 1] += start[i];
-    const fill = start.slice(),
-      user = new Int32Array(start[n]);
+    const fill = start.slice();
+    const user = new Int32Array(start[n]);
     each((r, i) => {
       user[fill[r]++] = i;
     });
@@ -117,10 +117,10 @@ export class Graph {
 
   /** Arguments as pieces: texts, and node indices where a node stands. */
   args(i) {
-    const text = this.text("args", i),
-      refs = this.refs(i),
-      parts = text.split(MARK),
-      out = [];
+    const text = this.text("args", i);
+    const refs = this.refs(i);
+    const parts = text.split(MARK);
+    const out = [];
     parts.forEach((part, k) => {
       if (part) out.push(part);
       if (k < parts.length - 1) out.push(refs[k]);
@@ -135,9 +135,9 @@ export class Graph {
 
   /** All nodes that `i` depends on (up) or that depend on it (down), itself included, as a mask. */
   reach(i, direction) {
-    const mask = new Uint8Array(this.n),
-      stack = [i],
-      next = direction === "up" ? (k) => this.refs(k) : (k) => this.users(k);
+    const mask = new Uint8Array(this.n);
+    const stack = [i];
+    const next = direction === "up" ? (k) => this.refs(k) : (k) => this.users(k);
     mask[i] = 1;
     while (stack.length)
       for (const j of next(stack.pop()))

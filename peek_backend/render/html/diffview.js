@@ -13,8 +13,9 @@ export class DiffView {
   update() {
     if (this.done) return;
     this.done = true;
-    const { diff } = this.app.capture,
-      count = (kind) => diff.edits.filter((e) => e.kind === kind).reduce((n, e) => n + e.times, 0);
+    const { diff } = this.app.capture;
+    const count = (kind) =>
+      diff.edits.filter((e) => e.kind === kind).reduce((n, e) => n + Math.max(e.times, 1 + e.more.length), 0);
     fill(
       this.element,
       h("p.verdict", { class: diff.tone }, h("i.mark", { "aria-hidden": "true" }), h("span", diff.headline)),
@@ -63,8 +64,8 @@ export class DiffView {
 export function diffMarks(diff, scene) {
   if (!diff) return null;
   if (scene.marks === undefined) {
-    const { tree, graph } = scene,
-      marks = new Map();
+    const { tree, graph } = scene;
+    const marks = new Map();
     for (const e of diff.edits) {
       for (const [g, i] of [[e.graph, e.node], [e.before_graph, e.before_node], ...(e.more ?? [])]) {
         if (g !== graph.at || i === null || i === undefined || i >= graph.n || !MARKS[e.kind]) continue;

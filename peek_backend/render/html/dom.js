@@ -2,8 +2,8 @@
 
 /** `h("p.note", { onclick }, "text", child)`: tag and classes, properties and attributes, children. */
 export function h(spec, ...rest) {
-  const [tag, ...classes] = spec.split("."),
-    element = document.createElement(tag || "div");
+  const [tag, ...classes] = spec.split(".");
+  const element = document.createElement(tag || "div");
   if (classes.length) element.className = classes.join(" ");
   for (const part of rest) add(element, part);
   return element;
@@ -37,8 +37,8 @@ export const $ = (selector, root = document) => root.querySelector(selector);
 const SVG = "http://www.w3.org/2000/svg";
 /** A 16 px line icon from path data. */
 export function icon(path) {
-  const svg = document.createElementNS(SVG, "svg"),
-    line = document.createElementNS(SVG, "path");
+  const svg = document.createElementNS(SVG, "svg");
+  const line = document.createElementNS(SVG, "path");
   for (const [k, v] of Object.entries({
     viewBox: "0 0 16 16",
     width: 16,

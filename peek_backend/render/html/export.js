@@ -64,8 +64,8 @@ export class SvgContext {
     this.path += `C${this.p(a, b)} ${this.p(c, d)} ${this.p(e, f)}`;
   }
   roundRect(x, y, w, h2, r) {
-    const s = num(this.matrix[0] * r),
-      arc = (px, py) => `A${s} ${s} 0 0 1 ${this.p(px, py)}`;
+    const s = num(this.matrix[0] * r);
+    const arc = (px, py) => `A${s} ${s} 0 0 1 ${this.p(px, py)}`;
     this.path += `M${this.p(x + r, y)}L${this.p(x + w - r, y)}${arc(x + w, y + r)}L${this.p(x + w, y + h2 - r)}${arc(x + w - r, y + h2)}L${this.p(x + r, y + h2)}${arc(x, y + h2 - r)}L${this.p(x, y + r)}${arc(x + r, y)}Z`;
   }
   alpha() {
@@ -82,15 +82,15 @@ export class SvgContext {
     );
   }
   fillRect(x, y, w, h2) {
-    const [k] = this.matrix,
-      [px, py] = this.p(x, y).split(" ");
+    const [k] = this.matrix;
+    const [px, py] = this.p(x, y).split(" ");
     this.out.push(
       `<rect x="${px}" y="${py}" width="${num(w * k)}" height="${num(h2 * k)}" fill="${xml(this.fillStyle)}"${this.alpha()}/>`,
     );
   }
   fillText(text, x, y) {
-    const [, weight = "", size, family] = this.font.match(/^(?:(\d+) )?([\d.]+)px (.*)$/),
-      [px, py] = this.p(x, y).split(" ");
+    const [, weight = "", size, family] = this.font.match(/^(?:(\d+) )?([\d.]+)px (.*)$/);
+    const [px, py] = this.p(x, y).split(" ");
     const anchor = { left: "", center: ' text-anchor="middle"', right: ' text-anchor="end"' }[this.textAlign] ?? "";
     this.out.push(
       `<text x="${px}" y="${py}" font-family="${xml(family)}" font-size="${num(size * this.matrix[0])}"${weight ? ` font-weight="${weight}"` : ""} fill="${xml(this.fillStyle)}"${anchor}${this.alpha()} xml:space="preserve">${xml(text)}</text>`,
@@ -99,14 +99,14 @@ export class SvgContext {
 }
 
 export function svgText(canvas) {
-  const { x0, y0, x1, y1 } = canvas.view,
-    { layout, tree } = canvas.scene,
-    box = layout.box(tree.root),
-    ctx = new SvgContext();
-  const left = Math.max(x0, -box.left - 12),
-    top = Math.max(y0, -12),
-    right = Math.min(x1, box.right + 12),
-    bottom = Math.min(y1, box.height + 12);
+  const { x0, y0, x1, y1 } = canvas.view;
+  const { layout, tree } = canvas.scene;
+  const box = layout.box(tree.root);
+  const ctx = new SvgContext();
+  const left = Math.max(x0, -box.left - 12);
+  const top = Math.max(y0, -12);
+  const right = Math.min(x1, box.right + 12);
+  const bottom = Math.min(y1, box.height + 12);
   canvas.paint(ctx, canvas.camera.k);
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="${[left, top, right - left, bottom - top].map(num).join(" ")}" width="${num(right - left)}" height="${num(bottom - top)}"><rect x="${num(left)}" y="${num(top)}" width="100%" height="100%" fill="${xml(canvas.colours.canvas)}"/>${ctx.out.join("\n")}</svg>\n`;
 }
@@ -118,15 +118,15 @@ const dot = (text) =>
 
 /** Boxes in view as DOT: open containers are clusters, edges run between what shows. */
 export function dotText(canvas) {
-  const { layout, tree, sizes } = canvas.scene,
-    lines = ["digraph peek {", "  rankdir=TB; compound=true; node [shape=box, style=rounded];"],
-    shown = new Set(),
-    ends = [];
+  const { layout, tree, sizes } = canvas.scene;
+  const lines = ["digraph peek {", "  rankdir=TB; compound=true; node [shape=box, style=rounded];"];
+  const shown = new Set();
+  const ends = [];
   const visit = (item, x, y, box, pad) => {
     if (item !== tree.root && !canvas.visible(x, y, box)) return;
     if (!box.content) {
-      const group = tree.isGroup(item),
-        text = group ? sizes.groupText(item) : sizes.leafText(item);
+      const group = tree.isGroup(item);
+      const text = group ? sizes.groupText(item) : sizes.leafText(item);
       lines.push(
         `${pad}n${item} [label=${dot(`${text.title}${text.times ? ` ×${text.times}` : ""}\n${group ? text.meta : text.value}`)}];`,
       );
@@ -135,22 +135,22 @@ export function dotText(canvas) {
     }
     if (item !== tree.root)
       lines.push(`${pad}subgraph cluster_${item} {`, `${pad}  label=${dot(sizes.groupText(item).title)};`);
-    const { kids, boxes, x: xs, y: ys } = box.content,
-      top = y + (item === tree.root ? 0 : 26);
+    const { kids, boxes, x: xs, y: ys } = box.content;
+    const top = y + (item === tree.root ? 0 : 26);
     kids.forEach((kid, k) => visit(kid, x + xs[k], top + ys[k], boxes[k], pad + "  "));
     if (item !== tree.root) lines.push(`${pad}}`);
     for (const [u, a, b] of box.content.edges.inner) ends.push([u, kids[a], kids[b]]);
   };
   visit(tree.root, 0, 0, layout.box(tree.root), "  ");
-  const graph = tree.graph,
-    seen = new Set(),
-    at = (node) => layout.find(node).item;
+  const graph = tree.graph;
+  const seen = new Set();
+  const at = (node) => layout.find(node).item;
   for (const [u, , to] of ends) {
     for (const v of graph.users(u)) {
       if (!tree.path(v).includes(to) && v !== to) continue;
-      const a = at(u),
-        b = at(v),
-        key = `${a} ${b}`;
+      const a = at(u);
+      const b = at(v);
+      const key = `${a} ${b}`;
       if (a === b || !shown.has(a) || !shown.has(b) || seen.has(key)) continue;
       seen.add(key);
       lines.push(`  n${a} -> n${b} [label=${dot(graph.valueText(u))}];`);
@@ -160,8 +160,8 @@ export function dotText(canvas) {
 }
 
 export function exportView(app, kind) {
-  const { canvas } = app.graphView,
-    name = `${app.graph.title.replace(/[^\w.-]+/g, "_").slice(0, 60) || "graph"}.${kind}`;
+  const { canvas } = app.graphView;
+  const name = `${app.graph.title.replace(/[^\w.-]+/g, "_").slice(0, 60) || "graph"}.${kind}`;
   if (kind === "svg") download(name, "image/svg+xml", svgText(canvas));
   else if (kind === "dot") download(name, "text/vnd.graphviz", dotText(canvas));
   else canvas.element.toBlob((blob) => download(name, "image/png", blob), "image/png");

@@ -65,7 +65,7 @@ def _edit(finding: Finding, after: _Nodes, before: _Nodes | None) -> PageEdit:
     details = [lines.subject(group), lines.where(group), lines.follows_text(group), finding.note]
     return PageEdit(
         kind=_kind(group.kind, finding.level),
-        text="  ".join([lines.words(finding), *[d for d in details if d]]),
+        text=" · ".join([lines.words(finding), *[d for d in details if d]]),
         level="info" if finding.level == "allowed" else finding.level,
         graph=now[0][0] if now else None,
         node=now[0][1] if now else None,

@@ -5,6 +5,7 @@ import { bytesText } from "./data.js";
 import { h, fill, icon, ICONS, perFrame } from "./dom.js";
 import { Layout } from "./layout.js";
 import { overlay, OVERLAYS } from "./overlays.js";
+import { Pointer } from "./pointer.js";
 import { Sizes } from "./sizes.js";
 import { packNumbers, unpackNumbers } from "./state.js";
 import { Tree } from "./tree.js";
@@ -57,9 +58,9 @@ export class GraphView {
   scene(graph = this.app.graph) {
     let scene = this.scenes.get(graph.at);
     if (!scene) {
-      const tree = new Tree(graph),
-        sizes = new Sizes(tree, (this.measure ??= measurer())),
-        kind = graph.cols.kind;
+      const tree = new Tree(graph);
+      const sizes = new Sizes(tree, (this.measure ??= measurer()));
+      const kind = graph.cols.kind;
       const open = tree.defaultOpen();
       scene = {
         graph,
@@ -83,8 +84,8 @@ export class GraphView {
 
   update() {
     this.canvas ??= new Canvas(this.canvasEl, this.miniEl);
-    const scene = this.current,
-      { state } = this.app;
+    const scene = this.current;
+    const { state } = this.app;
     if (this.canvas.scene !== scene) {
       this.canvas.show(scene);
       this.canvas.resize();
@@ -104,8 +105,8 @@ export class GraphView {
   /** Opens and closes what the hash names: containers whose state differs from the first view. */
   applyOpen(scene, packed) {
     if ((packed ?? "") === (scene.packed ?? "")) return;
-    const open = new Set(scene.initial),
-      { N, G } = scene.tree;
+    const open = new Set(scene.initial);
+    const { N, G } = scene.tree;
     for (const g of unpackNumbers(packed, G)) {
       const item = g + N;
       if (open.has(item)) open.delete(item);
@@ -117,11 +118,11 @@ export class GraphView {
 
   remember(scene) {
     const {
-        initial,
-        layout: { open },
-        tree: { N },
-      } = scene,
-      changed = [];
+      initial,
+      layout: { open },
+      tree: { N },
+    } = scene;
+    const changed = [];
     for (const i of open) if (!initial.has(i)) changed.push(i - N);
     for (const i of initial) if (!open.has(i)) changed.push(i - N);
     const packed = packNumbers(changed);
@@ -132,8 +133,8 @@ export class GraphView {
   fitOnce() {
     if (this.fitted || !this.element.isConnected || this.canvas.w < 20) return;
     this.fitted = true;
-    const scene = this.current,
-      saved = scene.camera ?? this.parseCamera(this.app.state.camera);
+    const scene = this.current;
+    const saved = scene.camera ?? this.parseCamera(this.app.state.camera);
     if (saved) this.canvas.camera = { ...saved };
     else if (this.app.state.selected !== null) {
       this.canvas.fit(undefined, 0, 0, { readable: true });
@@ -156,8 +157,8 @@ export class GraphView {
     this.current.camera = this.canvas.camera;
     clearTimeout(this.saving);
     this.saving = setTimeout(() => {
-      const { x, y, k } = this.canvas.camera,
-        round = (v) => Math.round(v * 10) / 10;
+      const { x, y, k } = this.canvas.camera;
+      const round = (v) => Math.round(v * 10) / 10;
       this.app.set(
         { camera: `${round((this.canvas.w / 2 - x) / k)},${round((this.canvas.h / 2 - y) / k)},${k.toPrecision(3)}` },
         true,
@@ -182,9 +183,9 @@ export class GraphView {
       scene.lit = { mask: scene.mask, groups: scene.groupMask };
       return;
     }
-    const inside = tree.leaves(selected),
-      refs = new Set(),
-      from = new Set(inside);
+    const inside = tree.leaves(selected);
+    const refs = new Set();
+    const from = new Set(inside);
     if (inside.length < 5000) for (const i of inside) for (const r of graph.refs(i)) if (!from.has(r)) refs.add(r);
     scene.lit = {
       from: inside.length < 5000 ? from : new Set(),
@@ -220,8 +221,8 @@ export class GraphView {
   // ---- acting on the graph
 
   toggle(item, on) {
-    const scene = this.current,
-      start = performance.now();
+    const scene = this.current;
+    const start = performance.now();
     scene.layout.toggle(item, on);
     scene.layout.box(scene.tree.root);
     this.lastToggle = performance.now() - start;
@@ -232,9 +233,9 @@ export class GraphView {
 
   /** Opens every closed container that shows, or closes the innermost open ones. */
   level(direction) {
-    const { layout, tree } = this.current,
-      open = new Set(layout.open),
-      found = [];
+    const { layout, tree } = this.current;
+    const open = new Set(layout.open);
+    const found = [];
     layout.walk((item, x, y, box) => {
       if (!tree.isGroup(item) || item === tree.root) return true;
       if (direction > 0 ? !box.content : box.content && !box.boxes?.length && !box.content.boxes.some((b) => b.content))
@@ -256,8 +257,9 @@ export class GraphView {
     this.draw();
   }
 
-  zoom(factor) {
-    this.canvas.zoom(factor);
+  zoom(factor, px, py) {
+    this.canvas.zoom(factor, px, py);
+    this.hideTip();
     this.draw();
   }
   fitAll() {
@@ -266,19 +268,19 @@ export class GraphView {
   }
 
   centre(item) {
-    const { layout } = this.current,
-      at = layout.find(item),
-      c = this.canvas;
-    const k = Math.max(c.camera.k, 0.75),
-      h2 = at.box.content ? Math.min(at.box.height, (c.h / k) * 0.8) : at.box.height;
+    const { layout } = this.current;
+    const at = layout.find(item);
+    const c = this.canvas;
+    const k = Math.max(c.camera.k, 0.75);
+    const h2 = at.box.content ? Math.min(at.box.height, (c.h / k) * 0.8) : at.box.height;
     c.camera = { k, x: c.w / 2 - (at.x + (at.box.right - at.box.left) / 2) * k, y: c.h / 2 - (at.y + h2 / 2) * k };
   }
 
   /** Opens what hides a node and brings it to the middle. */
   reveal(item) {
-    const scene = this.current,
-      { tree, layout } = scene,
-      target = !tree.isGroup(item) && tree.chip[item] ? (this.app.graph.users(item)[0] ?? item) : item;
+    const scene = this.current;
+    const { tree, layout } = scene;
+    const target = !tree.isGroup(item) && tree.chip[item] ? (this.app.graph.users(item)[0] ?? item) : item;
     for (const g of tree.path(target).reverse()) if (!layout.open.has(g)) layout.toggle(g, true);
     this.remember(scene);
     if (this.canvas) this.centre(target);
@@ -287,13 +289,13 @@ export class GraphView {
 
   /** Moves the selection: along edges up and down, within a row left and right. */
   walk(direction) {
-    const scene = this.current,
-      { layout, tree } = scene;
+    const scene = this.current;
+    const { layout, tree } = scene;
     if (scene.selected === null) return this.app.select(layout.box(tree.root).content.kids[0]);
-    const at = layout.find(scene.selected),
-      parent = layout.box(tree.parent(at.item)),
-      { kids, links, x, y } = parent.content,
-      me = kids.indexOf(at.item);
+    const at = layout.find(scene.selected);
+    const parent = layout.box(tree.parent(at.item));
+    const { kids, links, x, y } = parent.content;
+    const me = kids.indexOf(at.item);
     const near = {
       up: () => links.filter((l) => l.b === me).map((l) => l.a),
       down: () => links.filter((l) => l.a === me).map((l) => l.b),
@@ -327,13 +329,13 @@ export class GraphView {
   follow() {
     const { selected, layout } = this.current;
     if (selected === null) return;
-    const at = layout.find(selected),
-      c = this.canvas.camera,
-      m = 40;
-    const x0 = (at.x - at.box.left) * c.k + c.x,
-      x1 = (at.x + at.box.right) * c.k + c.x,
-      y0 = at.y * c.k + c.y,
-      y1 = (at.y + Math.min(at.box.height, 200)) * c.k + c.y;
+    const at = layout.find(selected);
+    const c = this.canvas.camera;
+    const m = 40;
+    const x0 = (at.x - at.box.left) * c.k + c.x;
+    const x1 = (at.x + at.box.right) * c.k + c.x;
+    const y0 = at.y * c.k + c.y;
+    const y1 = (at.y + Math.min(at.box.height, 200)) * c.k + c.y;
     if (x1 > this.canvas.w - m) c.x -= x1 - this.canvas.w + m;
     if (x0 < m) c.x += m - x0;
     if (y1 > this.canvas.h - m) c.y -= y1 - this.canvas.h + m;
@@ -378,71 +380,14 @@ export class GraphView {
   // ---- pointer
 
   listen() {
-    const el = this.canvasEl,
-      pointers = new Map();
-    let moved = 0,
-      last = null,
-      pinch = 0;
-    const at = (e) => {
-      const r = el.getBoundingClientRect();
-      return [e.clientX - r.left, e.clientY - r.top];
-    };
-    el.addEventListener("pointerdown", (e) => {
-      el.setPointerCapture(e.pointerId);
-      pointers.set(e.pointerId, at(e));
-      moved = 0;
-      last = at(e);
-      pinch = 0;
-      el.focus({ preventScroll: true });
+    this.pointer = new Pointer(this.canvasEl, {
+      pan: (dx, dy) => this.pan(dx, dy),
+      zoom: (factor, x, y) => this.zoom(factor, x, y),
+      click: (x, y) => this.click(x, y),
+      double: (x, y) => this.double(x, y),
+      hover: (x, y) => this.hover(x, y),
+      leave: () => this.hideTip(),
     });
-    el.addEventListener("pointermove", (e) => {
-      if (!pointers.size) return this.hover(...at(e));
-      pointers.set(e.pointerId, at(e));
-      if (pointers.size === 2) {
-        pinch = this.pinch([...pointers.values()], pinch);
-        moved = 99;
-        return;
-      }
-      const [x, y] = at(e);
-      moved += Math.abs(x - last[0]) + Math.abs(y - last[1]);
-      if (moved < 4) return;
-      this.canvas.camera.x += x - last[0];
-      this.canvas.camera.y += y - last[1];
-      last = [x, y];
-      this.hideTip();
-      this.draw();
-    });
-    const up = (e) => {
-      pointers.delete(e.pointerId);
-      if (pointers.size) last = [...pointers.values()][0];
-    };
-    el.addEventListener("pointerup", (e) => {
-      const single = pointers.size === 1;
-      up(e);
-      if (single && moved < 4) this.click(...at(e));
-    });
-    el.addEventListener("pointercancel", up);
-    el.addEventListener("pointerleave", () => this.hideTip());
-    el.addEventListener("dblclick", (e) => {
-      const found = this.canvas.hit(...at(e));
-      if (found && this.current.tree.isGroup(found.item) && found.part !== "toggle") this.toggle(found.item);
-    });
-    el.addEventListener(
-      "wheel",
-      (e) => {
-        e.preventDefault();
-        const unit = e.deltaMode === 1 ? 16 : 1;
-        if (e.ctrlKey || e.metaKey) this.canvas.zoom(Math.exp(-e.deltaY * unit * 0.008), ...at(e));
-        else if (e.shiftKey) this.canvas.camera.x -= (e.deltaX + e.deltaY) * unit;
-        else if (Math.abs(e.deltaX) > 0 || !Number.isInteger(e.deltaY) || Math.abs(e.deltaY) < 50) {
-          this.canvas.camera.x -= e.deltaX * unit;
-          this.canvas.camera.y -= e.deltaY * unit;
-        } else this.canvas.zoom(Math.exp(-e.deltaY * unit * 0.0016), ...at(e));
-        this.hideTip();
-        this.draw();
-      },
-      { passive: false },
-    );
     this.miniEl.addEventListener("pointerdown", (e) => {
       this.miniEl.setPointerCapture(e.pointerId);
       this.miniGo(e);
@@ -452,17 +397,22 @@ export class GraphView {
     });
   }
 
-  pinch([[ax, ay], [bx, by]], before) {
-    const d = Math.hypot(ax - bx, ay - by);
-    if (before) this.canvas.zoom(d / before, (ax + bx) / 2, (ay + by) / 2);
+  pan(dx, dy) {
+    this.canvas.camera.x += dx;
+    this.canvas.camera.y += dy;
+    this.hideTip();
     this.draw();
-    return d;
+  }
+
+  double(px, py) {
+    const found = this.canvas.hit(px, py);
+    if (found && this.current.tree.isGroup(found.item) && found.part !== "toggle") this.toggle(found.item);
   }
 
   miniGo(e) {
-    const r = this.miniEl.getBoundingClientRect(),
-      { k, ox, oy } = this.canvas.miniMap,
-      c = this.canvas.camera;
+    const r = this.miniEl.getBoundingClientRect();
+    const { k, ox, oy } = this.canvas.miniMap;
+    const c = this.canvas.camera;
     c.x = this.canvas.w / 2 - ((e.clientX - r.left - ox) / k) * c.k;
     c.y = this.canvas.h / 2 - ((e.clientY - r.top - oy) / k) * c.k;
     this.draw();
@@ -479,13 +429,13 @@ export class GraphView {
     const found = this.canvas.hit(px, py);
     this.canvasEl.style.cursor = found ? "pointer" : "grab";
     if (!found) return this.hideTip();
-    const { tree, sizes } = this.current,
-      { graph } = this.app;
+    const { tree, sizes } = this.current;
+    const { graph } = this.app;
     const item = typeof found.part === "number" ? found.part : found.item;
     if (found.box.content && found.part === "box") return this.hideTip();
     if (tree.isGroup(item)) {
-      const text = sizes.groupText(item),
-        g = item - tree.N;
+      const text = sizes.groupText(item);
+      const g = item - tree.N;
       fill(
         this.tip,
         h("b", graph.groupText("path", g) || text.title),
@@ -508,8 +458,8 @@ export class GraphView {
       );
     }
     this.tip.hidden = false;
-    const w = this.tip.offsetWidth,
-      hh = this.tip.offsetHeight;
+    const w = this.tip.offsetWidth;
+    const hh = this.tip.offsetHeight;
     this.tip.style.left = `${Math.max(8, Math.min(px + 16, this.canvas.w - w - 8))}px`;
     this.tip.style.top = `${py + 20 + hh > this.canvas.h ? Math.max(4, py - hh - 12) : py + 20}px`;
   }

@@ -16,20 +16,20 @@ export const MAX_LOOSE = 3;
 
 /** Rows by longest path. Edges that close a cycle are marked in `back` and do not count. */
 export function ranks(n, edges) {
-  const out = Array.from({ length: n }, () => []),
-    degree = new Int32Array(n),
-    back = new Uint8Array(edges.length);
+  const out = Array.from({ length: n }, () => []);
+  const degree = new Int32Array(n);
+  const back = new Uint8Array(edges.length);
   edges.forEach(([a, b], e) => {
     if (a < n && b < n) {
       out[a].push([b, e]);
       degree[b]++;
     }
   });
-  const rank = new Int32Array(n),
-    done = new Uint8Array(n),
-    order = [];
-  let ready = [],
-    next = 0;
+  const rank = new Int32Array(n);
+  const done = new Uint8Array(n);
+  const order = [];
+  let ready = [];
+  let next = 0;
   for (let i = 0; i < n; i++) if (!degree[i]) ready.push(i);
   const take = (i) => {
     done[i] = 1;
@@ -54,8 +54,8 @@ export function ranks(n, edges) {
 
 /** An item that feeds more than it reads moves down to its nearest user, so that its edges are short. */
 function tighten(n, edges, { rank, back, order }) {
-  const users = Array.from({ length: n }, () => []),
-    reads = new Int32Array(n);
+  const users = Array.from({ length: n }, () => []);
+  const reads = new Int32Array(n);
   edges.forEach(([a, b], e) => {
     if (back[e] || b >= n) return;
     reads[b]++;
@@ -81,8 +81,8 @@ function buildRows(problem, rank) {
 
 /** Neighbours of every item, above and below, whatever their distance. */
 function adjacency(total, edges, back) {
-  const up = Array.from({ length: total }, () => []),
-    down = Array.from({ length: total }, () => []);
+  const up = Array.from({ length: total }, () => []);
+  const down = Array.from({ length: total }, () => []);
   edges.forEach(([a, b], e) => {
     if (!back[e]) {
       up[b].push(a);
@@ -93,7 +93,7 @@ function adjacency(total, edges, back) {
 }
 
 /** Barycentre sweeps; keeps the order with the least sideways distance. Positions count items, not pixels. */
-function order(rows, { up, down }, total) {
+function arrange(rows, { up, down }, total) {
   const at = new Float64Array(total);
   const settle = (row) =>
     row.forEach((i, k) => {
@@ -115,8 +115,8 @@ function order(rows, { up, down }, total) {
       settle(row);
     }
   };
-  let best = cost(),
-    kept = rows.map((row) => row.slice());
+  let best = cost();
+  let kept = rows.map((row) => row.slice());
   const upwards = rows.slice().reverse();
   for (let t = 0; t < 4 && best > 0; t++) {
     for (const [list, near] of [
@@ -138,8 +138,8 @@ function order(rows, { up, down }, total) {
 function wrap(rows, most) {
   const out = [];
   rows.forEach((row, r) => {
-    const parts = r === 0 || r === rows.length - 1 ? 1 : Math.ceil(row.length / most),
-      size = Math.ceil(row.length / parts) || 1;
+    const parts = r === 0 || r === rows.length - 1 ? 1 : Math.ceil(row.length / most);
+    const size = Math.ceil(row.length / parts) || 1;
     if (!row.length) return void out.push(row);
     for (let k = 0; k < row.length; k += size) out.push(row.slice(k, k + size));
   });
@@ -151,8 +151,8 @@ function wrap(rows, most) {
  * isotonic regression by pooling adjacent violators.
  */
 export function place(row, want, weight, left, right, gap) {
-  const blocks = [],
-    offset = [];
+  const blocks = [];
+  const offset = [];
   let run = 0;
   row.forEach((i, k) => {
     if (k) run += right(row[k - 1]) + gap(row[k - 1], i) + left(i);
@@ -173,14 +173,14 @@ export function place(row, want, weight, left, right, gap) {
 }
 
 function nominalCentres(problem, rows, rowOf, { up, down }) {
-  const { n, width } = problem,
-    total = rowOf.length,
-    x = new Float64Array(total);
-  const half = (i) => (i < n ? width[i] / 2 : 4),
-    gap = (a) => (a < n ? GAP_X : 6);
+  const { n, width } = problem;
+  const total = rowOf.length;
+  const x = new Float64Array(total);
+  const half = (i) => (i < n ? width[i] / 2 : 4);
+  const gap = (a) => (a < n ? GAP_X : 6);
   const mean = (i, near) => {
-    let sum = 0,
-      weight = 0;
+    let sum = 0;
+    let weight = 0;
     for (const j of near[i]) {
       const w = Math.abs(rowOf[i] - rowOf[j]) === 1 ? 6 : 1;
       sum += x[j] * w;
@@ -199,8 +199,8 @@ function nominalCentres(problem, rows, rowOf, { up, down }) {
   }
   for (let r = 1; r < rows.length; r++) settle(rows[r], (i) => mean(i, up));
   settle(rows[0], (i) => mean(i, down));
-  let lo = Infinity,
-    hi = -Infinity;
+  let lo = Infinity;
+  let hi = -Infinity;
   for (let i = 0; i < n; i++) {
     lo = Math.min(lo, x[i] - half(i));
     hi = Math.max(hi, x[i] + half(i));
@@ -221,12 +221,12 @@ export function skeleton(problem) {
 
 /** Parts that nothing connects stand side by side until that is too wide by their closed widths; ports keep a part at the top. */
 function assignShelves(parts, n) {
-  let shelf = 0,
-    used = 0,
-    limit = 0;
+  let shelf = 0;
+  let used = 0;
+  let limit = 0;
   parts.forEach((p, k) => {
-    const width = extentOf(p),
-      ported = p.items[p.items.length - 1] >= n;
+    const width = extentOf(p);
+    const ported = p.items[p.items.length - 1] >= n;
     if (k === 0) limit = Math.max(2400, 1.3 * width);
     else if (!ported && used + width > limit) {
       shelf++;
@@ -239,8 +239,8 @@ function assignShelves(parts, n) {
 }
 
 function extentOf({ cx, problem: { n, width } }) {
-  let lo = 0,
-    hi = 0;
+  let lo = 0;
+  let hi = 0;
   for (let i = 0; i < n; i++) {
     lo = Math.min(lo, cx[i] - width[i] / 2);
     hi = Math.max(hi, cx[i] + width[i] / 2);
@@ -250,15 +250,15 @@ function extentOf({ cx, problem: { n, width } }) {
 
 /** Items and ports by connection, the largest first; single ones together last. */
 function components({ n, nin, nout, edges }) {
-  const total = n + nin + nout,
-    root = Int32Array.from({ length: total }, (_, i) => i);
+  const total = n + nin + nout;
+  const root = Int32Array.from({ length: total }, (_, i) => i);
   const find = (i) => {
     while (root[i] !== i) i = root[i] = root[root[i]];
     return i;
   };
   for (const [a, b] of edges) root[find(a)] = find(b);
-  const groups = new Map(),
-    alone = [];
+  const groups = new Map();
+  const alone = [];
   for (let i = 0; i < total; i++) (groups.get(find(i)) ?? groups.set(find(i), []).get(find(i))).push(i);
   const parts = [];
   for (const items of groups.values())
@@ -272,8 +272,8 @@ function components({ n, nin, nout, edges }) {
 
 /** The problem of some items alone; their order, and so items before in-ports before out-ports, is kept. */
 function part({ n, nin, width, edges }, items) {
-  const at = new Map(items.map((i, k) => [i, k])),
-    own = items.filter((i) => i < n);
+  const at = new Map(items.map((i, k) => [i, k]));
+  const own = items.filter((i) => i < n);
   return {
     n: own.length,
     nin: items.filter((i) => i >= n && i < n + nin).length,
@@ -284,11 +284,11 @@ function part({ n, nin, width, edges }, items) {
 }
 
 function connected(problem) {
-  const total = problem.n + problem.nin + problem.nout,
-    ranked = ranks(problem.n, problem.edges);
+  const total = problem.n + problem.nin + problem.nout;
+  const ranked = ranks(problem.n, problem.edges);
   tighten(problem.n, problem.edges, ranked);
   const near = adjacency(total, problem.edges, ranked.back);
-  const rows = wrap(order(buildRows(problem, ranked.rank), near, total), problem.edges.length ? MAX_ROW : MAX_LOOSE);
+  const rows = wrap(arrange(buildRows(problem, ranked.rank), near, total), problem.edges.length ? MAX_ROW : MAX_LOOSE);
   const rowOf = new Int32Array(total);
   rows.forEach((row, r) =>
     row.forEach((i) => {
@@ -316,18 +316,18 @@ function rowGaps(problem, rows, rowOf, cx) {
  */
 function settleRows(skel, size) {
   const {
-      problem: { n, width },
-      rows,
-      cx,
-      up,
-      gaps,
-    } = skel,
-    x = Float64Array.from(cx),
-    y = new Float64Array(cx.length);
-  const top = [],
-    bottom = [],
-    half = (i) => (i < n ? width[i] / 2 : 4),
-    gap = (a) => (a < n ? GAP_X : 6);
+    problem: { n, width },
+    rows,
+    cx,
+    up,
+    gaps,
+  } = skel;
+  const x = Float64Array.from(cx);
+  const y = new Float64Array(cx.length);
+  const top = [];
+  const bottom = [];
+  const half = (i) => (i < n ? width[i] / 2 : 4);
+  const gap = (a) => (a < n ? GAP_X : 6);
   const follow = (i) => {
     let sum = 0;
     for (const j of up[i]) sum += x[j] - cx[j];
@@ -364,12 +364,12 @@ function settleRows(skel, size) {
  * free space between two neighbours each may use half, so that one's growth never depends on the other's.
  */
 function pushAside(row, x, n, size, half, gap) {
-  const right = [],
-    left = []; // by pair: how far the left one's growth pushes right, the right one's pushes left
+  const right = [];
+  const left = []; // by pair: how far the left one's growth pushes right, the right one's pushes left
   for (let k = 0; k + 1 < row.length; k++) {
-    const a = row[k],
-      b = row[k + 1],
-      free = x[b] - x[a] - half(a) - half(b) - gap(a);
+    const a = row[k];
+    const b = row[k + 1];
+    const free = x[b] - x[a] - half(a) - half(b) - gap(a);
     right.push(a < n ? Math.max(0, size.right[a] - half(a) - free / 2) : 0);
     left.push(b < n ? Math.max(0, size.left[b] - half(b) - free / 2) : 0);
   }
@@ -389,9 +389,9 @@ class Lanes {
 
   /** No box of rows lo..hi within LANE of x, and no other source's lane beside it. */
   free(x, lo, hi, source) {
-    const { rows } = this.skel,
-      { left, right } = this.size,
-      at = this.placed.x;
+    const { rows } = this.skel;
+    const { left, right } = this.size;
+    const at = this.placed.x;
     for (let r = lo; r <= hi; r++) {
       for (const i of rows[r])
         if (i < this.n && x > at[i] - left[i] - LANE && x < at[i] + right[i] + LANE) return false;
@@ -401,17 +401,17 @@ class Lanes {
 
   /** Gaps between boxes of rows lo..hi and the two outer sides; few where the span is long. */
   candidates(lo, hi, sx, tx) {
-    const { rows } = this.skel,
-      { left, right } = this.size,
-      at = this.placed.x,
-      found = [tx, sx];
-    let min = Infinity,
-      max = -Infinity;
+    const { rows } = this.skel;
+    const { left, right } = this.size;
+    const at = this.placed.x;
+    const found = [tx, sx];
+    let min = Infinity;
+    let max = -Infinity;
     for (let r = lo; r <= hi; r++) {
       for (const i of rows[r]) {
         if (i >= this.n) continue;
-        const a = at[i] - left[i] - LANE,
-          b = at[i] + right[i] + LANE;
+        const a = at[i] - left[i] - LANE;
+        const b = at[i] + right[i] + LANE;
         min = Math.min(min, a);
         max = Math.max(max, b);
         if (hi - lo < 6 && found.length < 60) found.push(a, b);
@@ -459,58 +459,43 @@ function slots(arrivals, halfWidth) {
  * [sx, sy, turn, tx, ty] between neighbouring rows, [sx, sy, turn, lane, laneTop, laneBottom, tx, ty] past rows.
  */
 export function realise(skel, size, links) {
-  const {
-      problem: { n, nin, nout },
-    } = skel,
-    total = n + nin + nout;
-  const out = {
-    x: new Float64Array(total),
-    y: new Float64Array(total),
-    routes: new Array(links.length),
-    left: 0,
-    right: 0,
-    height: 0,
-    part: new Int32Array(total),
-  };
+  const { n, nin, nout } = skel.problem;
+  const total = n + nin + nout;
+  const x = new Float64Array(total);
+  const y = new Float64Array(total);
+  const out = { x, y, routes: new Array(links.length), left: 0, right: 0, height: 0, part: new Int32Array(total) };
   const shelf = new Shelf();
   skel.parts.forEach((p, number) => {
     for (const i of p.items) out.part[i] = number;
-    const at = new Map(p.items.map((i, k) => [i, k])),
-      own = p.items.filter((i) => i < n),
-      mine = links.map((l, e) => e).filter((e) => at.has(links[e].a));
-    const pick = (list) => own.map((i) => list[i]),
-      sizes = { left: pick(size.left), right: pick(size.right), height: pick(size.height), open: pick(size.open) };
-    const made = layPart(
-      p,
-      sizes,
-      mine.map((e) => ({ ...links[e], a: at.get(links[e].a), b: at.get(links[e].b) })),
-    );
-    const [dx, dy] = shelf.add(
-      made,
-      sizes,
-      p.items.slice(own.length).map((_, k) => made.x[own.length + k]),
-      p.shelf,
-    );
-    p.items.forEach((i, k) => {
-      out.x[i] = made.x[k] + dx;
-      out.y[i] = made.y[k] + dy;
-    });
-    mine.forEach((e, k) => {
-      out.routes[e] = moved(made.routes[k], dx, dy);
-    });
-    out.left = Math.max(out.left, -(made.left + dx));
-    out.right = Math.max(out.right, made.right + dx);
-    out.height = Math.max(out.height, made.height + dy);
+    placePart(p, n, size, links, shelf, out);
   });
-  out.left = -out.left;
-  for (let p = n + nin; p < total; p++) {
-    // every value that leaves does so at the bottom
-    links.forEach((l, e) => {
-      if (l.b === p) out.routes[e] = longer(out.routes[e], out.height);
-    });
-    out.y[p] = out.height;
-  }
+  for (let p = n + nin; p < total; p++) y[p] = out.height; // every value that leaves does so at the bottom
+  links.forEach((l, e) => {
+    if (l.b >= n + nin) out.routes[e] = longer(out.routes[e], out.height);
+  });
   return out;
+}
+
+/** Lays one connected part out, finds its place on the shelf, and puts it into `out`. */
+function placePart(p, n, size, links, shelf, out) {
+  const at = new Map(p.items.map((i, k) => [i, k]));
+  const own = p.items.filter((i) => i < n);
+  const pick = (list) => own.map((i) => list[i]);
+  const sizes = { left: pick(size.left), right: pick(size.right), height: pick(size.height), open: pick(size.open) };
+  const mine = links.map((l, e) => e).filter((e) => at.has(links[e].a));
+  const local = mine.map((e) => ({ ...links[e], a: at.get(links[e].a), b: at.get(links[e].b) }));
+  const made = layPart(p, sizes, local);
+  const [dx, dy] = shelf.add(made, sizes, Array.from(made.x).slice(own.length), p.shelf);
+  p.items.forEach((i, k) => {
+    out.x[i] = made.x[k] + dx;
+    out.y[i] = made.y[k] + dy;
+  });
+  mine.forEach((e, k) => {
+    out.routes[e] = moved(made.routes[k], dx, dy);
+  });
+  out.left = Math.min(out.left, made.left + dx);
+  out.right = Math.max(out.right, made.right + dx);
+  out.height = Math.max(out.height, made.height + dy);
 }
 
 /** Puts the parts of a shelf side by side, as far left as the boxes beside them allow, and the shelves below one another. */
@@ -522,8 +507,8 @@ class Shelf {
   add(made, size, ports, number) {
     if (number > this.number) this.top = Math.max(...this.boxes.map((b) => b.end)) + 2 * ROW_GAP;
     this.number = number;
-    const first = this.boxes.length === 0,
-      dx = first ? 0 : this.beside(made, ports.length ? Infinity : made.height);
+    const first = this.boxes.length === 0;
+    const dx = first ? 0 : this.beside(made, ports.length ? Infinity : made.height);
     if (first) this.left = made.left;
     this.keep(made, size, ports, dx, this.top);
     return [dx, this.top];
@@ -561,32 +546,32 @@ function longer(r, y) {
 
 function layPart(skel, size, links) {
   const {
-      rowOf,
-      problem: { n },
-    } = skel,
-    placed = settleRows(skel, size),
-    { x, y, top, bottom } = placed;
-  const lanes = new Lanes(skel, size, placed),
-    lane = new Array(links.length).fill(null);
-  const start = (l) => x[l.a] + (l.ao ?? 0),
-    goal = (l) => x[l.b] + (l.bo ?? 0);
+    rowOf,
+    problem: { n },
+  } = skel;
+  const placed = settleRows(skel, size);
+  const { x, y, top, bottom } = placed;
+  const lanes = new Lanes(skel, size, placed);
+  const lane = new Array(links.length).fill(null);
+  const start = (l) => x[l.a] + (l.ao ?? 0);
+  const goal = (l) => x[l.b] + (l.bo ?? 0);
   const span = (l) => Math.abs(rowOf[l.b] - rowOf[l.a]);
   const long = links.map((l, e) => e).filter((e) => span(links[e]) > 1 || rowOf[links[e].b] <= rowOf[links[e].a]);
   long.sort((a, b) => span(links[a]) - span(links[b]) || a - b);
   for (const e of long) {
-    const l = links[e],
-      a = rowOf[l.a],
-      b = rowOf[l.b];
+    const l = links[e];
+    const a = rowOf[l.a];
+    const b = rowOf[l.b];
     lane[e] = b > a ? lanes.find(a + 1, b - 1, start(l), goal(l), l.source) : lanes.find(b, a, 1e7, 1e7, -1 - e);
   }
   const entry = entries(links, lane, size, placed, n);
   const routes = links.map((l, e) => {
-    const r = rowOf[l.a],
-      q = rowOf[l.b],
-      sx = start(l),
-      sy = y[l.a] + (l.a < n ? size.height[l.a] : 0),
-      tx = entry[e],
-      ty = y[l.b];
+    const r = rowOf[l.a];
+    const q = rowOf[l.b];
+    const sx = start(l);
+    const sy = y[l.a] + (l.a < n ? size.height[l.a] : 0);
+    const tx = entry[e];
+    const ty = y[l.b];
     if (lane[e] === null) return [sx, sy, bottom[r], tx, ty];
     const down = q > r;
     return [sx, sy, bottom[r], lane[e], down ? top[r + 1] : bottom[r] + 10, down ? bottom[q - 1] : ty - 10, tx, ty];
@@ -596,8 +581,8 @@ function layPart(skel, size, links) {
 
 /** Where each link enters: its port on an open box, its slot on a closed one. */
 function entries(links, lane, size, { x }, n) {
-  const arrivals = new Map(),
-    entry = new Float64Array(links.length);
+  const arrivals = new Map();
+  const entry = new Float64Array(links.length);
   links.forEach((l, e) => {
     entry[e] = x[l.b] + (l.bo ?? 0);
     if (l.bo !== null || l.b >= n) return;
@@ -612,8 +597,8 @@ function entries(links, lane, size, { x }, n) {
 }
 
 function extent(n, size, { x }, lane) {
-  let left = 0,
-    right = 0;
+  let left = 0;
+  let right = 0;
   for (let i = 0; i < n; i++) {
     left = Math.min(left, x[i] - size.left[i]);
     right = Math.max(right, x[i] + size.right[i]);

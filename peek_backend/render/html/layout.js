@@ -41,21 +41,21 @@ export class Layout {
   }
 
   container(group) {
-    const content = this.content(group),
-      root = group === this.tree.root;
-    const pad = root ? 0 : PAD,
-      title = root ? 0 : this.sizes.title(group);
-    let left = pad - content.left,
-      right = content.right + pad;
+    const content = this.content(group);
+    const root = group === this.tree.root;
+    const pad = root ? 0 : PAD;
+    const title = root ? 0 : this.sizes.title(group);
+    const left = pad - content.left;
+    let right = content.right + pad;
     const missing = title - left - right;
     if (missing > 0) right += missing;
     return { left, right, height: content.height + (root ? 0 : HEADER + 8), content };
   }
 
   content(group) {
-    const edges = this.tree.edges(group),
-      { kids, inPorts, outPorts } = edges,
-      n = kids.length;
+    const edges = this.tree.edges(group);
+    const { kids, inPorts, outPorts } = edges;
+    const n = kids.length;
     const boxes = kids.map((kid) => this.box(kid));
     const skel = this.skeleton(edges);
     const links = this.links(edges, boxes, n);
@@ -78,16 +78,16 @@ export class Layout {
   }
 
   skeleton({ kids, inner, ins, outs, inPorts, outPorts }) {
-    const n = kids.length,
-      pairs = new Map(),
-      T = n + inPorts.size + outPorts.size;
+    const n = kids.length;
+    const pairs = new Map();
+    const T = n + inPorts.size + outPorts.size;
     const add = (a, b) => pairs.set(a * T + b, [a, b]);
     for (const [, a, b] of inner) add(a, b);
     for (const [u, b] of ins) add(n + inPorts.get(u), b);
     for (const [v, a] of outs) add(a, n + inPorts.size + outPorts.get(v));
     const width = kids.map((k) => (this.tree.isGroup(k) ? this.sizes.closed(k) : this.sizes.leaf(k)).w);
-    const edges = [...pairs.values()],
-      key = `${n},${inPorts.size},${outPorts.size}|${width}|${[...pairs.keys()]}`;
+    const edges = [...pairs.values()];
+    const key = `${n},${inPorts.size},${outPorts.size}|${width}|${[...pairs.keys()]}`;
     let skel = this.skeletons.get(key);
     if (!skel) {
       skel = skeleton({ n, width, nin: inPorts.size, nout: outPorts.size, edges });
@@ -99,9 +99,9 @@ export class Layout {
 
   /** Edges as drawn: one per value where an end is open, else one per pair of boxes, with all its values. */
   links({ inner, ins, outs, inPorts, outPorts }, boxes, n) {
-    const found = new Map(),
-      links = [],
-      sources = new Map();
+    const found = new Map();
+    const links = [];
+    const sources = new Map();
     const add = (a, b, ao, bo, value) => {
       const key = ao === null && bo === null ? `${a} ${b}` : `${a} ${b} ${value}`;
       let link = found.get(key);
@@ -134,8 +134,8 @@ export class Layout {
   walk(visit) {
     const step = (item, x, y, box) => {
       if (visit(item, x, y, box) === false || !box.content) return;
-      const { kids, boxes, x: xs, y: ys } = box.content,
-        top = y + (item === this.tree.root ? 0 : HEADER);
+      const { kids, boxes, x: xs, y: ys } = box.content;
+      const top = y + (item === this.tree.root ? 0 : HEADER);
       for (let k = 0; k < kids.length; k++) step(kids[k], x + xs[k], top + ys[k], boxes[k]);
     };
     step(this.tree.root, 0, 0, this.box(this.tree.root));
@@ -144,10 +144,10 @@ export class Layout {
   /** Where an item shows, { item, x, y, box } in px; for a hidden one, the closed container around it. */
   find(item) {
     const chain = [item, ...this.tree.path(item)].reverse();
-    let x = 0,
-      y = 0,
-      at = this.tree.root,
-      box = this.box(at);
+    let x = 0;
+    let y = 0;
+    let at = this.tree.root;
+    let box = this.box(at);
     for (const next of chain.slice(1)) {
       if (!box.content) break;
       const k = box.content.kids.indexOf(next);

@@ -109,31 +109,39 @@ class App {
   }
 
   header() {
-    this.tabs = h(
-      "nav.tabs",
-      { role: "tablist", "aria-label": "Views" },
-      VIEWS.filter(([v]) => this.views[v]).map(([v, title], k) =>
-        h("button", { role: "tab", "data-view": v, title: `${title} (${k + 1})`, onclick: () => this.go(v) }, title),
-      ),
+    this.tabs = this.tabBar();
+    this.pick = this.graphPicker();
+    const tool = (spec, name, title, onclick) => h(spec, { title, "aria-label": title, onclick }, icon(ICONS[name]));
+    return h(
+      "header.top",
+      h("div.brand", h("b", "peek"), h("span.title", this.capture.title)),
+      this.tabs,
+      this.pick,
+      this.searchBox(tool),
+      exportMenu(this),
+      tool("button.tool", "theme", "Light or dark (t)", () => this.switchTheme()),
+      tool("button.tool.keys", "help", "Keys (?)", () => this.dialog.showModal()),
     );
-    this.pick = h(
-      "select.pick",
-      {
-        "aria-label": "Graph",
-        onchange: (e) =>
-          this.openGraph(
-            this.capture.graphs[Number(e.target.value)],
-            this.state.view === "overview" ? "graph" : this.state.view,
-          ),
-      },
-      this.capture.graphs.map((g) =>
-        h(
-          "option",
-          { value: g.at },
-          `${g.parent !== null ? "  ↳ " : ""}${g.side ? g.side + ": " : ""}${g.title.slice(0, 80)}`,
-        ),
-      ),
+  }
+
+  tabBar() {
+    const tabs = this.shownViews().map(([v, title], k) =>
+      h("button", { role: "tab", "data-view": v, title: `${title} (${k + 1})`, onclick: () => this.go(v) }, title),
     );
+    return h("nav.tabs", { role: "tablist", "aria-label": "Views" }, tabs);
+  }
+
+  graphPicker() {
+    const choose = (e) => {
+      const { view } = this.state;
+      this.openGraph(this.capture.graphs[Number(e.target.value)], view === "overview" ? "graph" : view);
+    };
+    const name = (g) => `${g.parent !== null ? "  ↳ " : ""}${g.side ? g.side + ": " : ""}${g.title.slice(0, 80)}`;
+    const options = this.capture.graphs.map((g) => h("option", { value: g.at }, name(g)));
+    return h("select.pick", { "aria-label": "Graph", onchange: choose }, options);
+  }
+
+  searchBox(tool) {
     this.input = h("input", {
       type: "search",
       placeholder: "Search  op: dtype: module: shape: file:",
@@ -144,37 +152,14 @@ class App {
       onkeydown: (e) => this.searchKey(e),
     });
     this.found = h("span.found", { role: "status" });
-    const step = (name, label, by) =>
-      h("button.tool.small", { "aria-label": label, title: label, onclick: () => this.step(by) }, icon(ICONS[name]));
-    return h(
-      "header.top",
-      h("div.brand", h("b", "peek"), h("span.title", this.capture.title)),
-      this.tabs,
-      this.pick,
-      h(
-        "div.search",
-        icon(ICONS.search),
-        this.input,
-        this.found,
-        step("up", "Previous hit (Shift+Enter)", -1),
-        step("down", "Next hit (Enter)", 1),
-      ),
-      exportMenu(this),
-      h(
-        "button.tool",
-        {
-          title: "Light or dark (t)",
-          "aria-label": "Switch between light and dark",
-          onclick: () => this.switchTheme(),
-        },
-        icon(ICONS.theme),
-      ),
-      h(
-        "button.tool.keys",
-        { title: "Keys (?)", "aria-label": "Keyboard help", onclick: () => this.dialog.showModal() },
-        icon(ICONS.help),
-      ),
-    );
+    const up = tool("button.tool.small", "up", "Previous hit (Shift+Enter)", () => this.step(-1));
+    const down = tool("button.tool.small", "down", "Next hit (Enter)", () => this.step(1));
+    return h("div.search", icon(ICONS.search), this.input, this.found, up, down);
+  }
+
+  /** The views of this capture: the diff only where there is one. */
+  shownViews() {
+    return VIEWS.filter(([v]) => this.views[v]);
   }
 
   help() {
@@ -199,8 +184,8 @@ class App {
   // ---- state
 
   load(state) {
-    const { graphs } = this.capture,
-      graph = state.graph < graphs.length ? state.graph : this.firstGraph();
+    const { graphs } = this.capture;
+    const graph = state.graph < graphs.length ? state.graph : this.firstGraph();
     const view = this.views[state.view] ? state.view : this.capture.diff ? "diff" : "overview";
     Object.assign(this.state, { open: "", overlay: "", reach: "", other: null, query: "", camera: "" }, state, {
       view,
@@ -243,8 +228,8 @@ class App {
 
   set(change) {
     Object.assign(this.state, change);
-    const { selected, graph } = this.state,
-      n = this.graph?.n ?? 0;
+    const { selected, graph } = this.state;
+    const n = this.graph?.n ?? 0;
     this.hash = writeHash({
       ...this.state,
       graph: graph === 0 ? null : graph,
@@ -351,8 +336,8 @@ class App {
   }
 
   runSearch() {
-    const { graph } = this,
-      start = performance.now();
+    const { graph } = this;
+    const start = performance.now();
     let index = this.indexes.get(graph?.at);
     if (graph && !index) this.indexes.set(graph.at, (index = new Index(graph, this.kindNames)));
     this.hits = graph && this.state.query.trim() ? index.find(this.state.query) : null;
@@ -370,8 +355,8 @@ class App {
     if (!this.hitList.length) return;
     this.hitAt = (this.hitAt + by + this.hitList.length) % this.hitList.length;
     this.found.textContent = `${this.hitAt + 1} of ${this.hitList.length.toLocaleString("en")}`;
-    const node = this.hitList[this.hitAt],
-      { view } = this.state;
+    const node = this.hitList[this.hitAt];
+    const { view } = this.state;
     this.goTo(this.graph, node, view === "table" || view === "source" || view === "stages" ? view : "graph");
   }
 
@@ -392,32 +377,39 @@ class App {
   // ---- the rest
 
   key(e) {
-    const typing = e.target.closest?.("input, textarea, select, dialog"),
-      plain = !e.ctrlKey && !e.metaKey && !e.altKey;
-    if (typing || !plain) return;
-    const shown = VIEWS.filter(([v]) => this.views[v]);
-    if (/^[1-8]$/.test(e.key) && shown[e.key - 1]) return this.go(shown[e.key - 1][0]);
-    if (e.key === "/") {
+    const typing = e.target.closest?.("input, textarea, select, dialog");
+    if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
+    const act = this.keys()[e.key];
+    if (act) {
       e.preventDefault();
-      this.input.focus();
-      this.input.select();
-      return;
+      return act();
     }
-    if (e.key === "?") return this.dialog.showModal();
-    if (e.key === "t") return this.switchTheme();
-    if (e.key === "n" || e.key === "N") return this.step(e.key === "n" ? 1 : -1);
-    if (e.key === "Escape") return this.state.reach ? this.reach(this.state.reach) : this.select(null);
-    if (e.key === "[" || e.key === "]") {
-      const n = this.capture.graphs.length;
-      return this.openGraph(this.capture.graphs[(this.state.graph + (e.key === "]" ? 1 : n - 1)) % n], this.state.view);
-    }
-    const onButton = e.target.closest?.("button, a, summary") && (e.key === "Enter" || e.key === " ");
-    if (this.state.view === "graph" && !onButton) this.graphView.key(e);
+    const pressed = e.target.closest?.("button, a, summary") && (e.key === "Enter" || e.key === " ");
+    if (this.state.view === "graph" && !pressed) this.graphView.key(e);
+  }
+
+  /** What each key does in every view; the graph has more of its own. */
+  keys() {
+    const views = Object.fromEntries(this.shownViews().map(([v], k) => [k + 1, () => this.go(v)]));
+    const graphs = this.capture.graphs;
+    const turn = (by) => () =>
+      graphs.length && this.openGraph(graphs[(this.state.graph + by + graphs.length) % graphs.length], this.state.view);
+    return {
+      ...views,
+      "/": () => this.input.select(),
+      "?": () => this.dialog.showModal(),
+      t: () => this.switchTheme(),
+      n: () => this.step(1),
+      N: () => this.step(-1),
+      "[": turn(-1),
+      "]": turn(1),
+      Escape: () => (this.state.reach ? this.reach(this.state.reach) : this.select(null)),
+    };
   }
 
   switchTheme() {
-    const root = document.documentElement,
-      now = root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+    const root = document.documentElement;
+    const now = root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
     root.dataset.theme = now === "dark" ? "light" : "dark";
     this.set({ theme: root.dataset.theme });
     this.graphView.recolour();

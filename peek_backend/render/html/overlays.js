@@ -46,10 +46,10 @@ export function overlay(name, scene, app) {
 
 /** A sequential scale over powers: a container's colour is that of its largest node. */
 function amounts(scene, value, text) {
-  const { tree, graph } = scene,
-    best = new Float64Array(graph.n + tree.G).fill(-1);
-  let lo = Infinity,
-    hi = 0;
+  const { tree, graph } = scene;
+  const best = new Float64Array(graph.n + tree.G).fill(-1);
+  let lo = Infinity;
+  let hi = 0;
   for (let i = 0; i < graph.n; i++) {
     const v = value(i);
     if (v === null || v === undefined || tree.chip[i]) continue;
@@ -74,9 +74,9 @@ function amounts(scene, value, text) {
 
 /** A colour a name; a container takes a colour only where all its nodes agree. */
 function names(scene, value) {
-  const { tree, graph } = scene,
-    counts = new Map(),
-    of = new Array(graph.n + tree.G);
+  const { tree, graph } = scene;
+  const counts = new Map();
+  const of = new Array(graph.n + tree.G);
   for (let i = 0; i < graph.n; i++) {
     const v = value(i);
     if (!v || tree.chip[i]) continue;
@@ -85,8 +85,8 @@ function names(scene, value) {
     for (let g = tree.groupOf[i]; g >= 0; g = tree.groups.parent[g])
       of[graph.n + g] = of[graph.n + g] === undefined || of[graph.n + g] === v ? v : null;
   }
-  const order = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a)),
-    colour = new Map(order.map((n, k) => [n, NAMED[Math.min(k, NAMED.length - 1)]]));
+  const order = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a));
+  const colour = new Map(order.map((n, k) => [n, NAMED[Math.min(k, NAMED.length - 1)]]));
   return {
     fill: (item) => (of[item] ? colour.get(of[item]) : undefined),
     legend: order.slice(0, 8).map((n) => [colour.get(n), `${n} (${counts.get(n)})`]),

@@ -15,8 +15,8 @@ export class OverviewView {
   update() {
     if (this.done) return;
     this.done = true;
-    const { capture } = this.app,
-      { overview } = capture;
+    const { capture } = this.app;
+    const { overview } = capture;
     fill(
       this.element,
       h("p.verdict", { class: overview.tone }, h("i.mark", { "aria-hidden": "true" }), h("span", overview.headline)),
@@ -87,8 +87,8 @@ export class OverviewView {
   }
 
   graphs() {
-    const { app } = this,
-      { capture } = app;
+    const { app } = this;
+    const { capture } = app;
     return h(
       "div.wide",
       h(
@@ -159,8 +159,8 @@ export class OverviewView {
 
   inputs(g) {
     const found = [];
-    let params = 0,
-      bytes = 0;
+    let params = 0;
+    let bytes = 0;
     for (let i = 0; i < g.n; i++) {
       if (g.cols.op[i] !== 0) continue;
       if (g.inline[i]) {
@@ -178,8 +178,8 @@ export class OverviewView {
   }
 
   output(g) {
-    const last = g.n - 1,
-      refs = last >= 0 ? Array.from(new Set(g.refs(last))) : [];
+    const last = g.n - 1;
+    const refs = last >= 0 ? Array.from(new Set(g.refs(last))) : [];
     return (
       refs
         .slice(0, 3)
@@ -206,16 +206,16 @@ export class OverviewView {
   }
 
   environment() {
-    const e = this.app.capture.environment,
-      pairs = [
-        ["torch", e.torch],
-        ["python", e.python],
-        ["platform", e.platform],
-        ["peek", e.peek],
-        ["command", (e.argv ?? []).join(" ")],
-        ["rank", e.rank != null ? `${e.rank} of ${e.world_size}` : ""],
-        ...Object.entries(e.settings ?? {}),
-      ];
+    const e = this.app.capture.environment;
+    const pairs = [
+      ["torch", e.torch],
+      ["python", e.python],
+      ["platform", e.platform],
+      ["peek", e.peek],
+      ["command", (e.argv ?? []).join(" ")],
+      ["rank", e.rank != null ? `${e.rank} of ${e.world_size}` : ""],
+      ...Object.entries(e.settings ?? {}),
+    ];
     return h(
       "section",
       h("h2", "Environment"),
@@ -233,8 +233,8 @@ const PARTS = new Set(["total", "codegen"]);
 /** The compiles of a frame with their seconds by phase. */
 export function phaseRows(frame, name) {
   return Object.entries(frame.phases ?? {}).map(([id, all]) => {
-    const phases = all.filter((p) => !PARTS.has(p.name)),
-      sum = phases.reduce((s, p) => s + p.seconds, 0);
+    const phases = all.filter((p) => !PARTS.has(p.name));
+    const sum = phases.reduce((s, p) => s + p.seconds, 0);
     return { id, name, phases, total: Math.max(sum, all.find((p) => p.name === "total")?.seconds ?? 0) };
   });
 }

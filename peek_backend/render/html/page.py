@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from peek_backend.model import CaptureRecord
 

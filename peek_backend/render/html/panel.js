@@ -69,9 +69,9 @@ export class Panel {
   }
 
   node(i) {
-    const { app } = this,
-      { graph } = app,
-      input = graph.text("input", i);
+    const { app } = this;
+    const { graph } = app;
+    const input = graph.text("input", i);
     return [
       this.head(input || graph.label(i), `${graph.name(i)} · ${graph.op(i)} · #${i}`, app.kindName(i)),
       h(
@@ -110,8 +110,8 @@ export class Panel {
   }
 
   body(i) {
-    const { graph } = this.app,
-      body = graph.cols.body[i];
+    const { graph } = this.app;
+    const body = graph.cols.body[i];
     if (body < 0) return null;
     const child = this.app.capture.child(graph, body);
     return child
@@ -160,10 +160,10 @@ export class Panel {
   }
 
   source(i) {
-    const { graph } = this.app,
-      file = graph.text("file", i),
-      module = graph.text("module", i),
-      caller = graph.cols.caller[i];
+    const { graph } = this.app;
+    const file = graph.text("file", i);
+    const module = graph.text("module", i);
+    const caller = graph.cols.caller[i];
     const stack = caller >= 0 ? (graph.stacks[caller] ?? []) : [];
     return this.section(
       "Source",
@@ -198,8 +198,8 @@ export class Panel {
   }
 
   symbols(i) {
-    const { graph } = this.app,
-      text = (graph.value(i)?.dims ?? []).join(" ") + " " + (graph.value(i)?.full ?? "");
+    const { graph } = this.app;
+    const text = (graph.value(i)?.dims ?? []).join(" ") + " " + (graph.value(i)?.full ?? "");
     const used = graph.symbols.filter((s) =>
       new RegExp(`(^|[^\\w])${s.name.replace(/\W/g, "\\$&")}($|[^\\w])`).test(text),
     );
@@ -222,10 +222,10 @@ export class Panel {
   }
 
   guards(i) {
-    const { graph } = this.app,
-      input = graph.text("input", i),
-      file = graph.text("file", i),
-      line = graph.cols.line[i];
+    const { graph } = this.app;
+    const input = graph.text("input", i);
+    const file = graph.text("file", i);
+    const line = graph.cols.line[i];
     const found = graph.guards.filter(
       (g) =>
         (input &&
@@ -245,8 +245,8 @@ export class Panel {
   }
 
   origins(i) {
-    const { app } = this,
-      { graph } = app;
+    const { app } = this;
+    const { graph } = app;
     const show = ([g, j]) => {
       const other = app.capture.graphs[g];
       return h(
@@ -262,43 +262,23 @@ export class Panel {
   }
 
   group(item) {
-    const scene = this.app.graphView.scene(),
-      { tree, sizes } = scene,
-      g = item - tree.N,
-      { graph } = this.app,
-      text = sizes.groupText(item),
-      path = graph.groupText("path", g);
-    const nodes = Array.from(tree.leaves(item)),
-      ops = new Map();
-    let bytes = 0,
-      params = 0;
-    for (const i of nodes) {
-      if (tree.chip[i]) {
-        params++;
-        continue;
-      }
-      ops.set(graph.label(i), (ops.get(graph.label(i)) ?? 0) + 1);
-      bytes += graph.value(i)?.bytes ?? 0;
-    }
-    const open = scene.layout.open.has(item),
-      top = [...ops].sort((a, b) => b[1] - a[1]).slice(0, 12);
+    const { graph, graphView } = this.app;
+    const { tree, sizes, layout } = graphView.scene();
+    const g = item - tree.N;
+    const text = sizes.groupText(item);
+    const path = graph.groupText("path", g);
+    const { ops, bytes, params } = this.contents(item, tree);
+    const toggle = () => {
+      graphView.toggle(item);
+      this.update();
+    };
+    const search = () => this.app.search(`module:${path}`);
     return [
       this.head(text.title, [text.type, path].filter(Boolean).join(" · ")),
       h(
         "div.acts",
-        h(
-          "button.plain",
-          {
-            onclick: () => {
-              this.app.graphView.toggle(item);
-              this.update();
-            },
-          },
-          open ? "Collapse" : "Expand",
-        ),
-        path && text.times === 0
-          ? h("button.plain", { onclick: () => this.app.search(`module:${path}`) }, "Search inside")
-          : null,
+        h("button.plain", { onclick: toggle }, layout.open.has(item) ? "Collapse" : "Expand"),
+        path && h("button.plain", { onclick: search }, "Search inside"),
       ),
       this.section(
         "Holds",
@@ -309,33 +289,42 @@ export class Panel {
           ["repeats", text.times ? `${text.times} times` : ""],
         ]),
       ),
-      text.note
-        ? this.section(
-            "What differs",
-            h(
-              "ul",
-              text.note.split("\n").map((l) => h("li", l)),
-            ),
-          )
-        : null,
       this.section(
-        "Ops",
-        h(
-          "ul.links",
-          top.map(([name, n]) =>
-            h(
-              "li",
-              h(
-                "button.link",
-                { onclick: () => this.app.search(`op:"${name}"${path && !text.times ? ` module:"${path}"` : ""}`) },
-                name,
-              ),
-              h("span.muted", `×${n}`),
-            ),
+        "What differs",
+        text.note &&
+          h(
+            "ul",
+            [...text.note.split("\n")].map((line) => h("li", line)),
           ),
-        ),
       ),
+      this.section("Ops", this.opList(ops, path)),
     ];
+  }
+
+  /** Ops of a container by label, the bytes that they produce, and how many parameters it holds. */
+  contents(item, tree) {
+    const { graph } = this.app;
+    const found = { ops: new Map(), bytes: 0, params: 0 };
+    for (const i of tree.leaves(item)) {
+      if (tree.chip[i]) {
+        found.params++;
+        continue;
+      }
+      found.ops.set(graph.label(i), (found.ops.get(graph.label(i)) ?? 0) + 1);
+      found.bytes += graph.value(i)?.bytes ?? 0;
+    }
+    return found;
+  }
+
+  /** The most frequent ops; each is a search inside the container. */
+  opList(ops, path) {
+    const inside = path ? ` module:"${path}"` : "";
+    const row = ([name, count]) => {
+      const search = () => this.app.search(`op:"${name}"${inside}`);
+      return h("li", h("button.link", { onclick: search }, name), h("span.muted", `×${count}`));
+    };
+    const top = [...ops].sort((a, b) => b[1] - a[1]).slice(0, 12);
+    return h("ul.links", top.map(row));
   }
 }
 

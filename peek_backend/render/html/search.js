@@ -18,11 +18,11 @@ const FIELDS = [
 export const FIELD_HELP = FIELDS;
 
 export function parseQuery(text) {
-  const terms = [],
-    pattern = /(-?)(?:(\w+):)?(?:"([^"]*)"?|(\S+))/g;
+  const terms = [];
+  const pattern = /(-?)(?:(\w+):)?(?:"([^"]*)"?|(\S+))/g;
   for (const m of text.matchAll(pattern)) {
-    const field = m[2]?.toLowerCase(),
-      word = (m[3] ?? m[4] ?? "").toLowerCase();
+    const field = m[2]?.toLowerCase();
+    const word = (m[3] ?? m[4] ?? "").toLowerCase();
     const known = field && FIELDS.includes(field);
     if (!word) continue;
     terms.push({
@@ -61,68 +61,52 @@ export class Index {
   }
 
   column(name, word) {
-    const hit = this.lower.map((s) => s.includes(word)),
-      column = this.graph.cols[name];
+    const hit = this.lower.map((s) => s.includes(word));
+    const column = this.graph.cols[name];
     return (i) => column[i] >= 0 && hit[column[i]];
   }
 
   valueTest(test) {
-    const hit = this.values.map(test),
-      column = this.graph.cols.value;
+    const hit = this.values.map(test);
+    const column = this.graph.cols.value;
     return (i) => column[i] >= 0 && hit[column[i]];
   }
 
+  /** The test of one term: a function from node to whether it matches. */
   test({ field, word }) {
-    const any =
-      (...tests) =>
-      (i) =>
-        tests.some((t) => t(i));
-    switch (field) {
-      case "op":
-        return any(this.column("target", word), this.column("label", word), this.opcode(word));
-      case "target":
-        return any(this.column("target", word), this.column("label", word));
-      case "dtype":
-        return this.valueTest((v) => v.dtype === word || v.text.includes(`${word}[`) || longName(v.dtype) === word);
-      case "shape": {
-        const w = word.replace(/\s/g, "");
-        return this.valueTest((v) => shapeMatches(v.shape, w));
-      }
-      case "device":
-        return this.valueTest((v) => v.device.includes(word));
-      case "bytes":
-        return this.valueTest(bytesTest(word));
-      case "value":
-        return this.valueTest((v) => v.text.includes(word));
-      case "module": {
-        const test = this.column("module", ""),
-          glob = globTest(word),
-          hit = this.lower.map(glob),
-          col = this.graph.cols.module;
-        return (i) => test(i) && hit[col[i]];
-      }
-      case "file":
-        return this.fileTest(word);
-      case "name":
-        return this.column("name", word);
-      case "input":
-        return any(this.column("input", word), this.column("input_kind", word));
-      case "kind": {
-        const names = this.kindNames.map((k) => k.toLowerCase().includes(word)),
-          col = this.graph.cols.kind;
-        return (i) => names[col[i]];
-      }
-      default:
-        return any(
-          this.column("name", word),
-          this.column("label", word),
-          this.column("target", word),
-          this.column("module", word),
-          this.column("input", word),
-          this.column("code", word),
-          this.valueTest((v) => v.text.includes(word)),
-        );
-    }
+    const { graph } = this;
+    const columns = (...names) => names.map((name) => this.column(name, word));
+    const value = (hit) => [this.valueTest(hit)];
+    const makers = {
+      op: () => [...columns("target", "label"), this.opcode(word)],
+      target: () => columns("target", "label"),
+      name: () => columns("name"),
+      input: () => columns("input", "input_kind"),
+      dtype: () => value((v) => v.dtype === word || v.text.includes(`${word}[`) || longName(v.dtype) === word),
+      shape: () => value((v) => shapeMatches(v.shape, word.replace(/\s/g, ""))),
+      device: () => value((v) => v.device.includes(word)),
+      bytes: () => value(bytesTest(word)),
+      value: () => value((v) => v.text.includes(word)),
+      module: () => [this.listTest(this.lower.map(globTest(word)), graph.cols.module)],
+      kind: () => [
+        this.listTest(
+          this.kindNames.map((k) => k.toLowerCase().includes(word)),
+          graph.cols.kind,
+        ),
+      ],
+      file: () => [this.fileTest(word)],
+    };
+    const anywhere = () => [
+      ...columns("name", "label", "target", "module", "input", "code"),
+      ...value((v) => v.text.includes(word)),
+    ];
+    const tests = (makers[field] ?? anywhere)();
+    return tests.length === 1 ? tests[0] : (i) => tests.some((t) => t(i));
+  }
+
+  /** Whether the entry that a column's number names is a hit. */
+  listTest(hit, column) {
+    return (i) => column[i] >= 0 && hit[column[i]];
   }
 
   opcode(word) {
@@ -133,9 +117,9 @@ export class Index {
   }
 
   fileTest(word) {
-    const m = word.match(/^(.*):(\d+)(?:-(\d+))?$/),
-      file = this.column("file", m ? m[1] : word),
-      line = this.graph.cols.line;
+    const m = word.match(/^(.*):(\d+)(?:-(\d+))?$/);
+    const file = this.column("file", m ? m[1] : word);
+    const line = this.graph.cols.line;
     return m ? (i) => file(i) && line[i] >= +m[2] && line[i] <= +(m[3] ?? m[2]) : file;
   }
 }
@@ -172,8 +156,8 @@ function shapeMatches(shape, word) {
     return word.startsWith("[")
       ? shape.startsWith(word)
       : `,${shape.slice(1, -1)},`.includes(`,${word.replace(/\]$/, "")},`) || shape.includes(word);
-  const want = word.replace(/[[\]]/g, "").split(","),
-    have = shape.slice(1, -1).split(",");
+  const want = word.replace(/[[\]]/g, "").split(",");
+  const have = shape.slice(1, -1).split(",");
   return want.length === have.length && want.every((w, k) => w === "*" || w === have[k]);
 }
 

@@ -11,8 +11,8 @@ export const FONT = {
   chip: `10px ${MONO}`,
   badge: `600 10.5px ${SANS}`,
 };
-const MIN_W = 74,
-  MAX_W = 250;
+const MIN_W = 74;
+const MAX_W = 250;
 
 /** `text` in at most `limit` characters; what is too long loses its middle. */
 export function shorten(text, limit) {
@@ -44,8 +44,8 @@ export class Sizes {
   }
 
   chipRows(node) {
-    const { graph, tree } = this,
-      chips = tree.chips(node);
+    const { graph, tree } = this;
+    const chips = tree.chips(node);
     const rows = chips
       .slice(0, MAX_CHIPS)
       .map((c) => ({ node: c, port: !!tree.port[c], text: this.chipName(c), value: shorten(graph.valueText(c), 20) }));
@@ -97,10 +97,10 @@ export class Sizes {
   groupText(item) {
     let text = this.texts.get(item);
     if (!text) {
-      const g = item - this.tree.N,
-        { groups, graph } = { groups: this.tree.groups, graph: this.graph };
-      const fold = groups.kind[g] === "fold",
-        ops = this.tree.count[g];
+      const g = item - this.tree.N;
+      const { groups, graph } = { groups: this.tree.groups, graph: this.graph };
+      const fold = groups.kind[g] === "fold";
+      const ops = this.tree.count[g];
       text = {
         title: shorten(graph.groupText("label", g), 34),
         type: shorten(graph.groupText("class", g), 28),
@@ -126,10 +126,10 @@ export class Sizes {
 
   /** The value that leaves a container: its last node that is used outside. */
   groupValue(item) {
-    const { graph, tree } = this,
-      g = item - tree.N,
-      lo = tree.groups.lo[g],
-      hi = tree.groups.hi[g];
+    const { graph, tree } = this;
+    const g = item - tree.N;
+    const lo = tree.groups.lo[g];
+    const hi = tree.groups.hi[g];
     for (let k = hi - 1; k >= lo; k--) {
       const i = graph.seq[k];
       if (!tree.chip[i] && graph.valueText(i)) return shorten(graph.valueText(i), 26);

@@ -3,8 +3,8 @@
 import { baseName } from "./data.js";
 import { fill, h } from "./dom.js";
 
-const MAX_LINES = 4000,
-  MAX_CHIPS = 7;
+const MAX_LINES = 4000;
+const MAX_CHIPS = 7;
 
 export class SourceView {
   constructor(app) {
@@ -19,22 +19,22 @@ export class SourceView {
     if (graph.lines) return graph.lines;
     const files = new Map();
     for (let i = 0; i < graph.n; i++) {
-      const name = graph.text("file", i),
-        line = graph.cols.line[i];
+      const name = graph.text("file", i);
+      const line = graph.cols.line[i];
       if (!name) continue;
-      const lines = files.get(name) ?? files.set(name, new Map()).get(name),
-        entry =
-          lines.get(line) ??
-          lines.set(line, { code: graph.text("code", i), function: graph.text("function", i), nodes: [] }).get(line);
+      const lines = files.get(name) ?? files.set(name, new Map()).get(name);
+      const entry =
+        lines.get(line) ??
+        lines.set(line, { code: graph.text("code", i), function: graph.text("function", i), nodes: [] }).get(line);
       entry.nodes.push(i);
     }
     return (graph.lines = files);
   }
 
   update() {
-    const { graph, state } = this.app,
-      files = this.index(graph),
-      selected = state.selected;
+    const { graph, state } = this.app;
+    const files = this.index(graph);
+    const selected = state.selected;
     const node = selected !== null && selected < graph.n ? selected : null;
     const names = [...files.keys()].sort((a, b) => total(files.get(b)) - total(files.get(a)));
     const wanted = (node !== null && graph.text("file", node)) || null;
@@ -70,11 +70,11 @@ export class SourceView {
   }
 
   render(lines, node) {
-    const whole = this.app.capture.sources[this.file],
-      numbers = [...lines.keys()].sort((a, b) => a - b).slice(0, MAX_LINES),
-      rows = [];
-    let before = null,
-      func = "";
+    const whole = this.app.capture.sources[this.file];
+    const numbers = [...lines.keys()].sort((a, b) => a - b).slice(0, MAX_LINES);
+    const rows = [];
+    let before = null;
+    let func = "";
     const list = whole ? whole.slice(0, MAX_LINES).map((_, k) => k + 1) : numbers;
     for (const n of list) {
       const entry = lines.get(n);
@@ -91,8 +91,8 @@ export class SourceView {
   }
 
   row(n, code, entry, node) {
-    const { graph, hits } = this.app,
-      on = n === this.line || (entry && node !== null && entry.nodes.includes(node));
+    const { graph, hits } = this.app;
+    const on = n === this.line || (entry && node !== null && entry.nodes.includes(node));
     const hit = hits && entry?.nodes.some((i) => hits[i]);
     const row = h(
       "div",

@@ -42,13 +42,13 @@ class Column {
 
   paint() {
     if (!this.graph) return;
-    const from = Math.max(0, Math.floor(this.scroll.scrollTop / ROW) - 4),
-      to = Math.min(this.rows.length, from + Math.ceil(this.scroll.clientHeight / ROW) + 8);
+    const from = Math.max(0, Math.floor(this.scroll.scrollTop / ROW) - 4);
+    const to = Math.min(this.rows.length, from + Math.ceil(this.scroll.clientHeight / ROW) + 8);
     this.from = from;
     this.to = to;
-    const { graph, view } = this,
-      { app } = view,
-      lit = view.lit?.[this.side];
+    const { graph, view } = this;
+    const { app } = view;
+    const lit = view.lit?.[this.side];
     fill(
       this.body,
       this.rows.slice(from, to).map((i, k) =>
@@ -77,8 +77,8 @@ class Column {
   reveal(i) {
     const k = this.at.get(i);
     if (k === undefined) return;
-    const y = k * ROW,
-      s = this.scroll;
+    const y = k * ROW;
+    const s = this.scroll;
     if (y < s.scrollTop || y > s.scrollTop + s.clientHeight - ROW) s.scrollTop = y - s.clientHeight / 2;
   }
 }
@@ -101,11 +101,11 @@ export class StagesView {
 
   /** The other graph: as chosen, else one linked to this by provenance, else any other of the same compile. */
   update() {
-    const { app } = this,
-      { graph, capture } = app,
-      all = capture.graphs;
-    const linked = all.find((g) => g !== graph && this.related(graph, g)),
-      same = all.find((g) => g !== graph && g.compile_id === graph.compile_id && g.parent === null);
+    const { app } = this;
+    const { graph, capture } = app;
+    const all = capture.graphs;
+    const linked = all.find((g) => g !== graph && this.related(graph, g));
+    const same = all.find((g) => g !== graph && g.compile_id === graph.compile_id && g.parent === null);
     const other =
       all[app.state.other] && app.state.other !== graph.at
         ? all[app.state.other]
@@ -148,8 +148,8 @@ export class StagesView {
   }
 
   mark(side, i, scroll = false) {
-    const [a, b] = side === "left" ? [this.left, this.right] : [this.right, this.left],
-      found = this.partners(a.graph, i, b.graph);
+    const [a, b] = side === "left" ? [this.left, this.right] : [this.right, this.left];
+    const found = this.partners(a.graph, i, b.graph);
     const siblings = new Set(found.flatMap((j) => this.partners(b.graph, j, a.graph)).concat(i));
     this.lit = { [side]: siblings, [side === "left" ? "right" : "left"]: new Set(found) };
     if (scroll && found.length) b.reveal(found[0]);
@@ -173,22 +173,22 @@ export class StagesView {
 
   /** Curves between related rows in view, the lit ones strong. */
   drawWires() {
-    const el = this.gutter,
-      { width, height } = el.getBoundingClientRect(),
-      dpr = window.devicePixelRatio || 1;
+    const el = this.gutter;
+    const { width, height } = el.getBoundingClientRect();
+    const dpr = window.devicePixelRatio || 1;
     if (!width || !this.left.graph) return;
     el.width = width * dpr;
     el.height = height * dpr;
-    const ctx = el.getContext("2d"),
-      css = getComputedStyle(el),
-      top = this.left.scroll.offsetTop - el.offsetTop;
+    const ctx = el.getContext("2d");
+    const css = getComputedStyle(el);
+    const top = this.left.scroll.offsetTop - el.offsetTop;
     ctx.scale(dpr, dpr);
     ctx.beginPath();
     ctx.rect(0, top, width, height);
     ctx.clip();
     const line = (i, j, lit) => {
-      const a = this.left.y(i),
-        b = this.right.y(j);
+      const a = this.left.y(i);
+      const b = this.right.y(j);
       if (a === null || b === null) return;
       ctx.strokeStyle = css.getPropertyValue(lit ? "--accent" : "--line2");
       ctx.lineWidth = lit ? 1.8 : 1;

@@ -25,11 +25,11 @@ export function writeHash(state) {
 }
 
 export function readHash(hash) {
-  const state = {},
-    names = Object.fromEntries(Object.entries(KEYS).map(([n, k]) => [k, n]));
+  const state = {};
+  const names = Object.fromEntries(Object.entries(KEYS).map(([n, k]) => [k, n]));
   for (const part of hash.replace(/^#/, "").split("&")) {
-    const at = part.indexOf("="),
-      name = names[part.slice(0, at)];
+    const at = part.indexOf("=");
+    const name = names[part.slice(0, at)];
     if (!name) continue;
     try {
       state[name] = decodeURIComponent(part.slice(at + 1));
@@ -44,8 +44,8 @@ export function readHash(hash) {
 
 /** Numbers as ranges in base 36: 3, 4, 5, 9 is `3-5.9`. */
 export function packNumbers(numbers) {
-  const sorted = [...numbers].sort((a, b) => a - b),
-    parts = [];
+  const sorted = [...numbers].sort((a, b) => a - b);
+  const parts = [];
   for (let k = 0; k < sorted.length;) {
     let end = k;
     while (sorted[end + 1] === sorted[end] + 1) end++;

@@ -12,10 +12,10 @@ export class SymbolsView {
   }
 
   update() {
-    const { graph } = this.app,
-      { symbols, guards, relations } = graph;
-    const plain = guards.filter((g) => !g.ambient),
-      ambient = guards.filter((g) => g.ambient);
+    const { graph } = this.app;
+    const { symbols, guards, relations } = graph;
+    const plain = guards.filter((g) => !g.ambient);
+    const ambient = guards.filter((g) => g.ambient);
     fill(
       this.element,
       h("h2", "Symbols"),
@@ -90,13 +90,13 @@ export class SymbolsView {
 
   range(s) {
     if (s.replaced_by != null) return null;
-    const lo = s.lower ?? -Infinity,
-      hi = s.upper ?? Infinity,
-      single = lo === hi,
-      text = `${lo === -Infinity ? "-∞" : lo} … ${hi === Infinity ? "∞" : hi}`;
-    const at = (v) => (v <= 0 ? 0 : Math.min(100, (Math.log2(v + 1) / 24) * 100)),
-      a = at(lo),
-      b = hi === Infinity ? 100 : at(hi);
+    const lo = s.lower ?? -Infinity;
+    const hi = s.upper ?? Infinity;
+    const single = lo === hi;
+    const text = `${lo === -Infinity ? "-∞" : lo} … ${hi === Infinity ? "∞" : hi}`;
+    const at = (v) => (v <= 0 ? 0 : Math.min(100, (Math.log2(v + 1) / 24) * 100));
+    const a = at(lo);
+    const b = hi === Infinity ? 100 : at(hi);
     return h(
       "div.range",
       { role: "img", "aria-label": `from ${text}` },

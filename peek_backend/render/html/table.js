@@ -69,9 +69,9 @@ export class TableView {
 
   /** Rows in order: of the search if there is one, sorted by the chosen column. */
   update() {
-    const { graph, hits } = this.app,
-      column = COLUMNS.find((c) => c.key === this.sort.key) ?? COLUMNS[0],
-      rows = [];
+    const { graph, hits } = this.app;
+    const column = COLUMNS.find((c) => c.key === this.sort.key) ?? COLUMNS[0];
+    const rows = [];
     for (let i = 0; i < graph.n; i++) if (!hits || hits[i]) rows.push(i);
     if (column.key !== "index") {
       const keys = new Map(rows.map((i) => [i, column.number ? column.number(graph, i) : column.text(graph, i)]));
@@ -120,8 +120,8 @@ export class TableView {
 
   paint() {
     if (!this.rows || !this.element.isConnected) return;
-    const from = Math.max(0, Math.floor(this.scroll.scrollTop / ROW) - 8),
-      to = Math.min(this.rows.length, from + Math.ceil(this.scroll.clientHeight / ROW) + 16);
+    const from = Math.max(0, Math.floor(this.scroll.scrollTop / ROW) - 8);
+    const to = Math.min(this.rows.length, from + Math.ceil(this.scroll.clientHeight / ROW) + 16);
     fill(
       this.body,
       this.rows.slice(from, to).map((i, k) => this.row(i, from + k)),
@@ -129,8 +129,8 @@ export class TableView {
   }
 
   row(i, at) {
-    const { graph } = this.app,
-      selected = this.app.state.selected === i;
+    const { graph } = this.app;
+    const selected = this.app.state.selected === i;
     return h(
       "div.row",
       {
@@ -158,15 +158,15 @@ export class TableView {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity }[e.key];
     if (step === undefined || !this.rows.length) return;
     e.preventDefault();
-    const now = this.rows.indexOf(this.app.state.selected),
-      at = Math.max(0, Math.min(this.rows.length - 1, (now < 0 ? -1 : now) + step));
+    const now = this.rows.indexOf(this.app.state.selected);
+    const at = Math.max(0, Math.min(this.rows.length - 1, (now < 0 ? -1 : now) + step));
     this.app.select(this.rows[at]);
     this.reveal(at);
   }
 
   reveal(at) {
-    const y = at * ROW,
-      { scrollTop, clientHeight } = this.scroll;
+    const y = at * ROW;
+    const { scrollTop, clientHeight } = this.scroll;
     if (y < scrollTop) this.scroll.scrollTop = y;
     else if (y + ROW > scrollTop + clientHeight) this.scroll.scrollTop = y + ROW - clientHeight;
     this.paint();
@@ -184,9 +184,9 @@ export class TableView {
   }
 
   text(format) {
-    const { graph } = this.app,
-      cells = this.rows.map((i) => COLUMNS.map((c) => c.text(graph, i))),
-      titles = COLUMNS.map((c) => c.title);
+    const { graph } = this.app;
+    const cells = this.rows.map((i) => COLUMNS.map((c) => c.text(graph, i)));
+    const titles = COLUMNS.map((c) => c.title);
     if (format === "csv") return [titles, ...cells].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
     const line = (row) => `| ${row.map(markdownCell).join(" | ")} |`;
     return (

@@ -22,11 +22,11 @@ export class TimelineView {
   update() {
     if (this.done) return;
     this.done = true;
-    const { capture } = this.app,
-      { frames, breaks, recompiles } = capture;
+    const { capture } = this.app;
+    const { frames, breaks, recompiles } = capture;
     const tops = frames.map((f, k) => [f, k]).filter(([f]) => f.resume_of == null);
-    const loose = breaks.filter((b) => b.frame == null || !frames[b.frame]),
-      again = recompiles.filter((r) => r.frame == null || !frames[r.frame]);
+    const loose = breaks.filter((b) => b.frame == null || !frames[b.frame]);
+    const again = recompiles.filter((r) => r.frame == null || !frames[r.frame]);
     fill(
       this.element,
       h("h2", "Breaks and recompiles"),
@@ -42,9 +42,9 @@ export class TimelineView {
 
   /** A frame, its events, and under it the frames that resume it. */
   frame(k, depth = 0) {
-    const { capture } = this.app,
-      f = capture.frames[k],
-      [tone, words] = OUTCOMES[f.outcome ?? "compiled"] ?? ["", f.outcome];
+    const { capture } = this.app;
+    const f = capture.frames[k];
+    const [tone, words] = OUTCOMES[f.outcome ?? "compiled"] ?? ["", f.outcome];
     const phases = phaseRows(f, "");
     const most = Math.max(0.001, ...phases.map((p) => p.total));
     const resumed = depth < 40 ? capture.frames.map((g, i) => [g, i]).filter(([g]) => g.resume_of === k) : [];

@@ -37,8 +37,8 @@ export class Tree {
 
   /** The innermost container of every node: groups come parents first, so the last range to cover it wins. */
   place() {
-    const { lo, hi, parent } = this.groups,
-      { seq } = this.graph;
+    const { lo, hi, parent } = this.groups;
+    const { seq } = this.graph;
     this.groupOf = new Int32Array(this.N);
     for (let g = 1; g < this.G; g++) for (let k = lo[g]; k < hi[g]; k++) this.groupOf[seq[k]] = g;
     this.parentOf = parent.map((p) => (p < 0 ? -1 : p + this.N));
@@ -61,8 +61,8 @@ export class Tree {
 
   /** Whether the users stand in several instances of one repeated container, or simply in many. */
   scattered(users) {
-    const { parent, hash } = this.groups,
-      { depth } = this;
+    const { parent, hash } = this.groups;
+    const { depth } = this;
     let common = this.groupOf[users[0]];
     for (const u of users) {
       let g = this.groupOf[u];
@@ -83,9 +83,9 @@ export class Tree {
 
   /** Children of every container in topological order, without chips and without containers that hold only chips. */
   link() {
-    const { N, G } = this,
-      { seq } = this.graph,
-      { lo, hi } = this.groups;
+    const { N, G } = this;
+    const { seq } = this.graph;
+    const { lo, hi } = this.groups;
     this.count = new Int32Array(G);
     for (let i = 0; i < N; i++)
       if (!this.chip[i]) for (let g = this.groupOf[i]; g >= 0; g = this.groups.parent[g]) this.count[g]++;
@@ -116,17 +116,17 @@ export class Tree {
   }
 
   lift(group) {
-    const { slot, graph, N } = this,
-      kids = this.children[group - N],
-      inside = this.leaves(group);
+    const { slot, graph, N } = this;
+    const kids = this.children[group - N];
+    const inside = this.leaves(group);
     kids.forEach((kid, k) => {
       for (const i of this.leaves(kid)) slot[i] = k;
     });
-    const inner = [],
-      ins = [],
-      outs = [],
-      seen = new Set(),
-      W = kids.length + 1;
+    const inner = [];
+    const ins = [];
+    const outs = [];
+    const seen = new Set();
+    const W = kids.length + 1;
     const once = (kind, value, child) => {
       const key = (value * 3 + kind) * W + child;
       return !seen.has(key) && seen.add(key);
@@ -158,20 +158,20 @@ export class Tree {
 
   /** What stands open at first: containers from the outside in, one of each kind, until `budget` boxes show. */
   defaultOpen(budget = 70) {
-    const open = new Set([this.root]),
-      seen = new Set();
+    const open = new Set([this.root]);
+    const seen = new Set();
     const helpers = this.count[0] <= budget || !this.groups.kind.includes("module"); // functions open where there is nothing better
-    let shown = this.children[0].length,
-      level = [this.root];
+    let shown = this.children[0].length;
+    let level = [this.root];
     while (level.length) {
-      const next = [],
-        inside = level.flatMap((parent) => this.children[parent - this.N].filter((i) => i >= this.N));
+      const next = [];
+      const inside = level.flatMap((parent) => this.children[parent - this.N].filter((i) => i >= this.N));
       inside.sort((a, b) => this.count[b - this.N] - this.count[a - this.N] || a - b); // where most happens
       for (const item of inside) {
-        const g = item - this.N,
-          hash = this.groups.hash[g],
-          kind = this.groups.kind[g],
-          more = this.children[g].length;
+        const g = item - this.N;
+        const hash = this.groups.hash[g];
+        const kind = this.groups.kind[g];
+        const more = this.children[g].length;
         const plain = this.count[g] === 1 || kind === "fold" || (kind === "function" && !helpers);
         if (plain || seen.has(hash) || shown + more > budget) continue;
         if (hash >= 0) seen.add(hash);
