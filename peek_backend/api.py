@@ -11,6 +11,8 @@ from .export import Drawing, Written, draw, kind_of, write
 from .model import SCHEMA_VERSION, CaptureRecord, Environment, GraphRecord
 
 if TYPE_CHECKING:
+    from .analysis.autograd import AutogradView
+    from .analysis.provenance import Trace as _Trace
     from .analysis.stats import Stats
     from .capture.session import Session
 
@@ -54,6 +56,29 @@ class Record(CaptureRecord, frozen=True, omit_defaults=True):
         return render_text(
             self, format=options.format, columns=options.columns, width=width, all_rows=True, graph=graph
         )
+
+    def trace(self, what: str) -> Trace:
+        """What led to a node and what became of it, over all stages: ``"mm_3"``, ``"0/0 joint:mm_3"`` or ``"model.py:31"``.
+
+        ``str()`` of the result is a table. Raises PeekError naming the nearest node, graph or line.
+        """
+        from .analysis.provenance import Provenance
+
+        links = Provenance(self)
+        return Trace(links.trace(links.find(what)), links.graphs)
+
+    @property
+    def autograd(self) -> list[AutogradView]:
+        """What each forward saves for its backward, and whose gradient is whose; one for each pair of graphs."""
+        from .analysis.autograd import autograd_views
+
+        return autograd_views(self)
+
+    def side_by_side(self, left: str | int, right: str | int, format: str = "simple") -> str:
+        """Two graphs of the capture in one table, each node beside what it came from."""
+        from .render.stages import side_by_side
+
+        return side_by_side(self, self.graph(left), self.graph(right), format)
 
     def dot(
         self,
@@ -101,6 +126,19 @@ class Record(CaptureRecord, frozen=True, omit_defaults=True):
         return jsonfile.encode(self)
 
 
+class Trace:
+    """The trail of some nodes: ``came_from``, ``nodes``, ``became``, each a tuple of steps (graph key, stage, node)."""
+
+    def __init__(self, found: _Trace, graphs: dict[str, GraphRecord]):
+        self.nodes, self.came_from, self.became = found.nodes, found.came_from, found.became
+        self._found, self._graphs = found, graphs
+
+    def __str__(self) -> str:
+        from .render.stages import trace_text
+
+        return trace_text(self._found, self._graphs)
+
+
 def as_record(record: CaptureRecord) -> Record:
     """``record`` with the methods of Record."""
     return Record(**{name: getattr(record, name) for name in CaptureRecord.__struct_fields__})
@@ -109,16 +147,21 @@ def as_record(record: CaptureRecord) -> Record:
 class session:
     """Collects every graph that the block compiles, whatever the backend, in all threads; prints nothing.
 
-    ``.record`` is what was captured so far, also after the block.
+    ``.record`` is what was captured so far, also after the block. ``stages`` and ``stages_from`` are those of the backend's
+    options. Raises PeekError for an unknown stage.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, stages: Sequence[str] | str = ("dynamo",), stages_from: str = "live") -> None:
+        from .options import resolve
+
+        options, _ = resolve({"stages": stages, "stages_from": stages_from}, environ={})
+        self._stages, self._stages_from = options.stages, options.stages_from
         self._session: Session | None = None
 
     def __enter__(self) -> session:
         from .capture.session import Session
 
-        self._session = Session()
+        self._session = Session(stages=self._stages, stages_from=self._stages_from)
         self._session.__enter__()
         return self
 
@@ -139,22 +182,31 @@ def inspect(
     dynamic: bool | None = None,
     fullgraph: bool = False,
     inner: str | Callable[..., Any] | None = None,
+    stages: Sequence[str] | str = ("dynamo",),
     **kwargs: Any,
 ) -> Record:
     """Compile ``fn`` afresh, call it once with the arguments, and return what was captured.
 
     Leaves no trace: compiled variants, dynamism, buffers, inputs, ``.grad`` and RNG are as before, for ``fn`` and all it calls.
-    ``inner`` runs the graphs (default: as captured). The call's own exception passes through, with ``.peek_record``
-    holding what was captured until then. Raises PeekError for an unknown ``inner``.
+    ``inner`` runs the graphs (default: as captured). ``stages`` names what to record (``joint``, …, ``all``). The
+    call's own exception passes through, with ``.peek_record`` holding what was captured until then. Raises PeekError for an unknown
+    ``inner`` or stage.
     """
     from .capture.inspection import inspect_call
 
     try:
-        return as_record(inspect_call(fn, args, kwargs, dynamic=dynamic, fullgraph=fullgraph, inner=inner))
+        how = {"dynamic": dynamic, "fullgraph": fullgraph, "inner": inner, "stages": _stages(stages)}
+        return as_record(inspect_call(fn, args, kwargs, **how))
     except Exception as error:
         if (partial := getattr(error, "peek_record", None)) is not None:
             error.peek_record = as_record(partial)  # type: ignore[attr-defined]
         raise
+
+
+def _stages(given: Sequence[str] | str) -> tuple[str, ...]:
+    from .options import resolve
+
+    return resolve({"stages": given}, environ={})[0].stages
 
 
 def record(graph: Any) -> Record:

@@ -7,12 +7,19 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import PeekError
 from .export import PER_GRAPH, as_problem, graph_paths, unique_name, write, write_graph
 from .model import SCHEMA_VERSION, CaptureRecord, GraphRecord, Problem
 from .options import Options, SaveTarget, wants_color
+
+
+class _Shown(NamedTuple):
+    """What was said of a later stage's compile, and its record where a file holds it."""
+
+    line: str
+    record: GraphRecord | None
 
 
 class Report:
@@ -25,7 +32,7 @@ class Report:
         self._lock = threading.RLock()
         self._saved: dict[Path, list[GraphRecord]] = {}
         self._told: set[Problem] = set()
-        self._stages: dict[tuple[int, str], GraphRecord] = {}
+        self._stages: dict[tuple[int, str], _Shown] = {}
 
     def reset(self) -> None:
         with self._lock:
@@ -45,24 +52,28 @@ class Report:
 
     def show_stage(self, place: tuple[int, str], graph: GraphRecord, options: Options) -> None:
         """Print a graph of a later stage when it first comes, and save it; what becomes known later is a line of its own."""
+        from .render.stages import outcome_line
+
         with self._lock:
             before = self._stages.get(place)
-            self._stages[place] = graph
+            line = outcome_line(graph)
+            self._stages[place] = _Shown(line, graph if options.save is not None else None)
             if not options.quiet and graph.stage in options.stages:
-                self._print_stage(before, graph, options)
-            problems = [p for p in graph.problems if before is None or p not in before.problems]
+                self._print_stage(before, line, graph, options)
+            problems = list(graph.problems)
             if options.save is not None:
-                problems += self._save_stage(before, graph, options.save, strict=options.strict)
+                old = before.record if before is not None else None
+                problems += self._save_stage(old, graph, options.save, strict=options.strict)
             self._tell(problems, options)
 
-    def _print_stage(self, before: GraphRecord | None, graph: GraphRecord, options: Options) -> None:
-        from .render.stages import outcome_line, stage_lines
+    def _print_stage(self, before: _Shown | None, line: str, graph: GraphRecord, options: Options) -> None:
+        from .render.stages import stage_lines
 
         if before is None:
             self._print(graph, options)
             lines = list(stage_lines(graph))
         else:
-            lines = [line] if (line := outcome_line(graph)) != outcome_line(before) else []
+            lines = [line] if line != before.line else []
         _write(_stream(options), "".join(f"{line}\n" for line in lines if line))
 
     def _save_stage(

@@ -15,6 +15,7 @@ from peek_backend.model import (
     MutatedInput,
     NodeRecord,
     Source,
+    TensorMeta,
     ValueInfo,
     iter_refs,
 )
@@ -28,7 +29,7 @@ class Saved(Struct, frozen=True):
 
     ``nbytes`` is exact for fixed sizes and at the sizes seen for symbolic ones (``expression`` then has the formula); None for a
     number. ``index`` is the node in the forward graph, ``readers`` are nodes of the backward graph that read it. ``is_input``: it is an
-    input of the graph, which is there anyhow.
+    input of the graph or a view of one, which is there anyhow.
     """
 
     name: str
@@ -130,6 +131,7 @@ def saved_nodes(forward: GraphRecord) -> list[NodeRecord]:
 
 def _saved(forward: GraphRecord, backward: GraphRecord) -> Iterator[Saved]:
     entries = {n.name: n for n in backward.nodes if n.op == "placeholder"}
+    given = {_storage(n) for n in forward.nodes if n.op == "placeholder"} - {None}
     reads, sizes = users(backward), hints_of(forward) | hints_of(backward)
     for node in saved_nodes(forward):
         entry = entries.get(node.name)
@@ -137,8 +139,12 @@ def _saved(forward: GraphRecord, backward: GraphRecord) -> Iterator[Saved]:
         readers = [backward.nodes[i] for i in dict.fromkeys(reads[entry.index])] if entry is not None else []
         yield Saved(
             node.name, node.index, node.value, nbytes_at(node.value, sizes), None if isinstance(size, int) else size,
-            node.source, tuple(readers), node.op == "placeholder",
+            node.source, tuple(readers), node.op == "placeholder" or _storage(node) in given,
         )  # fmt: skip
+
+
+def _storage(node: NodeRecord) -> int | None:
+    return node.value.storage if isinstance(node.value, TensorMeta) else None
 
 
 def recomputed(forward: GraphRecord, backward: GraphRecord) -> list[NodeRecord]:

@@ -107,7 +107,7 @@ class Provenance:
         graphs = self._named_graphs(key.strip())
         found = [(k, n.index) for k, g in graphs.items() for n in g.nodes if n.name == name]
         if not found:
-            known = [n.name for g in graphs.values() for n in g.nodes]
+            known = dict.fromkeys(n.name for g in graphs.values() for n in g.nodes)
             raise unknown_name("node", name, known)
         return found
 

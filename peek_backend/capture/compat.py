@@ -160,8 +160,10 @@ def backend_name(output: Any) -> str:
         backend = optimizer.backend_compile_fn
     names = (getattr(backend, name, None) for name in ("compiler_name", "__name__"))
     found = next((n for n in names if isinstance(n, str)), "")
-    inner = (getattr(backend, "kwargs", None) or {}).get("options", {}).get("inner")
-    return str(inner or "") if found == "peek" else found
+    if found == "peek":
+        inner = (getattr(backend, "kwargs", None) or {}).get("options", {}).get("inner")
+        return inner if isinstance(inner, str) else getattr(inner, "__name__", "")
+    return getattr(getattr(backend, "compiler_fn", backend), "inner_name", found)
 
 
 def _tell_observers(output: Any, gm: Any, example_inputs: Any) -> None:

@@ -104,6 +104,12 @@ def live_graphs() -> Iterator[bool]:
         yield asked
 
 
+def asks_fx_cache() -> bool:
+    """Whether Inductor asks the FX graph cache at all."""
+    config = _config()
+    return bool(config.fx_graph_cache) and not config.force_disable_caches
+
+
 def skip_of(text: str) -> CudagraphSkip:
     """torch's reason, with the user's line that it quotes (``Found from : File …``)."""
     frames = parse_stack(text)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from torch import fx
 
-from ..model import GraphRecord, iter_refs, node_refs
+from ..model import GraphRecord, NodeRecord, iter_refs, node_refs
 from ..model.graph import body_key
 
 Place = tuple[str, int]
@@ -34,6 +34,7 @@ class Trail:
         self.inputs = [n.index for n in dynamo.nodes if n.op == "placeholder"]
         self.key = dynamo.key
         self.outputs = _output_nodes(dynamo)
+        self._lines = _places_by_line(dynamo)
         self._stages: dict[str, dict[str, tuple[Place, ...]]] = {}
         self._by_seq: dict[int, list[tuple[Any, Any, tuple[Place, ...]]]] = {}
         self._by_mark: dict[tuple[Any, str], list[Place]] = {}
@@ -184,9 +185,35 @@ class Trail:
         """The nodes of one stage with these names, each once, in the stage's order."""
         return tuple(sorted(_merged(self.named(name, (stage,)) for name in names)))
 
-    def all_in_dynamo(self, names: Iterable[str]) -> tuple[Place, ...]:
-        """The Dynamo nodes with these names."""
-        return tuple(dict.fromkeys(self.dynamo[n] for n in names if n in self.dynamo))
+    def by_comment(self, names: Iterable[str]) -> Origin:
+        """What the comment above a kernel call names, where Inductor itself told nothing: Dynamo nodes."""
+        places = tuple(dict.fromkeys(self.dynamo[n] for n in names if n in self.dynamo))
+        return Origin(places, _BY_COMMENT if places else _NOT_KEPT)
+
+    def traced_by_line(self, record: GraphRecord) -> list[Origin]:
+        """As ``traced``, for a joint or inference graph that came as text: a node came from the Dynamo nodes of its line.
+
+        Of several on one line the one of the same op, if there is one.
+        """
+        entries = [n for n in record.nodes if n.op == "placeholder" and "tangents" not in n.name]
+        own = len(entries) == len(self.inputs)
+        ordinal = {n.index: i for i, n in enumerate(entries)} if own else {}
+        return [self._by_line(node, ordinal) for node in record.nodes]
+
+    def _by_line(self, node: NodeRecord, ordinal: dict[int, int]) -> Origin:
+        if node.index in ordinal:
+            return Origin(((self.key, self.inputs[ordinal[node.index]]),))
+        if node.op == "placeholder":
+            return Origin(reason=_EXTRA_INPUT if "tangents" not in node.name else "a gradient that arrives")
+        if node.op == "output":
+            return Origin((self._end,) if self._end else ())
+        if node.source is None:
+            return Origin(reason="torch printed no line for it")
+        found = self._lines.get((node.source.line, node.source.code), [])
+        same_op = [place for place, op in found if op == _op(node)]
+        return Origin(
+            tuple(same_op or [p for p, _ in found]), None if found else "no Dynamo node has its line"
+        )
 
     def named(self, name: str, before: Iterable[str]) -> tuple[Place, ...]:
         """The node of this name in the first of the stages that has it."""
@@ -197,6 +224,8 @@ class Trail:
 
 
 _MOST_STEPS = 50
+_BY_COMMENT = "by the comment in Inductor's code: its cache keeps no more"
+_NOT_KEPT = "Inductor's cache keeps no nodes of this kernel"
 _EXTRA_INPUT = "an input that AOTAutograd adds: a size, a token, or the state of the random number generator"
 
 
@@ -230,6 +259,24 @@ def _places_by_name(graph: GraphRecord) -> dict[str, Place]:
         places.update({n.name: (key, n.index) for n in child.nodes if n.op not in ("placeholder", "output")})
     places.update({n.name: (graph.key, n.index) for n in graph.nodes})
     return places
+
+
+def _places_by_line(graph: GraphRecord) -> dict[tuple[int | None, str | None], list[tuple[Place, str]]]:
+    """The op nodes of a graph and of its bodies by line number and code, each with the bare name of its op."""
+    found: dict[tuple[int | None, str | None], list[tuple[Place, str]]] = {}
+    for each in (graph, *graph.children):
+        key = graph.key if each is graph else body_key(graph.key, each.name)
+        for node in each.nodes:
+            if node.source is not None and node.source.line and node.op.startswith("call"):
+                place = (key, node.index), _op(node)
+                found.setdefault((node.source.line, node.source.code), []).append(place)
+    return found
+
+
+def _op(node: NodeRecord) -> str:
+    """``mm`` of ``aten.mm.default``, ``torch.mm``, ``mm_``."""
+    parts = node.target.split(".")
+    return (parts[1] if parts[0] == "aten" and len(parts) > 1 else parts[-1]).rstrip("_")
 
 
 def _output_nodes(graph: GraphRecord) -> list[int | None]:

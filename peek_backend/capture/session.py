@@ -18,9 +18,8 @@ from .cached import compiled_before
 from .environment import read_environment
 from .graphs import compile_origin, read_graph
 from .ledger import Ledger
+from .listeners import listen
 from .nothing import why_nothing
-from .stagereader import Wanted
-from .stages import Request, listen, reading_stages
 from .tracelog import TraceLog, fact_sources
 
 _NOW = threading.local()
@@ -143,6 +142,10 @@ class Session:
             self._patch("graph", at, lowering=graph.lowering, problems=graph.problems)
 
     def _reading(self, output: Any, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        # Not before: a session may be opened while torch._dynamo is being imported, which these need whole.
+        from .stagereader import Wanted
+        from .stages import Request, reading_stages
+
         dynamo = observe(output, gm, example_inputs)
         wanted = Wanted(self._stages, compat.backend_name(output))
         return reading_stages(

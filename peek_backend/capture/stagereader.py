@@ -7,6 +7,7 @@ read is a Problem of that stage's record; the compile goes on.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -15,19 +16,17 @@ from torch import fx
 
 from ..model import GraphRecord, NodeRecord, Problem, Source, StageInfo
 from . import aotmeta
-from .beside import copied
 from .graphs import Origin, read_graph
 from .inductor import CompileNotes, compiled_graph, of_calls, output_code, post_grad_text
 from .kernels import kernel_nodes, parse_code
+from .listeners import Emit
 from .printed import parse_graph
 from .provenance import Origin as NodeOrigin
 from .provenance import Trail
+from .sources import Described
 
 AOT_STAGES = ("joint", "forward", "backward", "inference")
 LATE_STAGES = ("post_grad", "kernels")
-
-Emit = Callable[[int, str, GraphRecord], None]
-"""``emit(call, slot, record)``: a record of one backend call. The same slot again is the same graph, with more known of it."""
 
 
 class Wanted(NamedTuple):
@@ -38,6 +37,10 @@ class Wanted(NamedTuple):
 
     def __contains__(self, stage: object) -> bool:
         return stage in self.stages
+
+
+CALLS = itertools.count()
+"""Numbers the backend calls that are read, so that records of one stand apart from those of another."""
 
 
 class StageReader:
@@ -51,6 +54,7 @@ class StageReader:
         self._entries: dict[str, int | None] = {}
         self._records: dict[str, GraphRecord] = {}
         self._seen: set[str] = set()
+        self._call = next(CALLS)
         self.active = False
         self.aot_cached = False
 
@@ -141,7 +145,7 @@ class StageReader:
             return
         part = stage if stage != "inference" else ""
         info = StageInfo(by=self._wanted.by, compiled=True, inputs=self._entries_of(gm))
-        template = self._template("post_grad", part)
+        template = template_of(self._dynamo, "post_grad", part)
         if notes.hit:
             record = parse_graph(post_grad_text(result) or "", template)
             origins = self._trail.lowered_by_name(record, (stage, "joint"), _POST_GRAD)
@@ -152,7 +156,7 @@ class StageReader:
             self._send(f"post_grad of {stage}", with_origins(record, origins, info))
         if "kernels" in self._wanted:
             self._trail.add_record(_POST_GRAD_NAMES, record.key if wanted else None, record, origins)
-            kernels = self._kernels(result, notes, self._template("kernels", part))
+            kernels = self._kernels(result, notes, template_of(self._dynamo, "kernels", part))
             self._send(f"kernels of {stage}", with_origins(*kernels, info))
 
     def _kernels(
@@ -172,19 +176,7 @@ class StageReader:
         call, names = next(calls)
         if names:
             return NodeOrigin(self._trail.all_named(names, _POST_GRAD_NAMES))
-        if call.sources:
-            return NodeOrigin(
-                self._trail.all_in_dynamo(call.sources),
-                "by the comment in Inductor's code: the graph came from its cache",
-            )
-        return NodeOrigin(reason="the graph came from Inductor's cache, which keeps no nodes of this kernel")
-
-    def _template(self, stage: str, part: str = "") -> GraphRecord:
-        graph = self._dynamo
-        return GraphRecord(
-            graph.compile_id, stage, (), (), name=graph.name, file=graph.file, line=graph.line, rank=graph.rank,
-            attempt=graph.attempt, call=graph.call, state=graph.state, part=part,
-        )  # fmt: skip
+        return self._trail.by_comment(call.sources)
 
     def _keep(self, stage: str, gm: fx.GraphModule, origins: Sequence[NodeOrigin], info: StageInfo) -> None:
         self._seen.add(stage)
@@ -209,7 +201,8 @@ class StageReader:
         graph = self._dynamo
         sources = {} if gm is None else self._sources_of(gm)
         return Origin(
-            graph.compile_id, stage, graph.attempt, graph.call, graph.rank, self._code, name=graph.name,
+            graph.compile_id, stage, graph.attempt, graph.call, graph.rank, self._code,
+            described=Described(graph.name, graph.file, graph.line),
             sources=sources, state=graph.state,
         )  # fmt: skip
 
@@ -230,20 +223,12 @@ class StageReader:
 
     def _send(self, slot: str, record: GraphRecord) -> None:
         self._records[slot] = record
-        self._emit(id(self), slot, record)
+        self._emit(self._call, slot, record)
 
     @property
     def next_stage(self) -> str:
         """The stage after the last that was read."""
         return next((s for s in ("joint", "forward") if s not in self._seen), "backward")
-
-    def guarded_copy(self, gm: fx.GraphModule) -> fx.GraphModule | None:
-        """A copy of the graph to trace later; None, and a Problem, where it cannot be copied."""
-        try:
-            return copied(gm)
-        except Exception as error:
-            self.failed("joint", f"the graph could not be copied: {type(error).__name__}: {error}"[:300])
-            return None
 
     def _guarded(self, stage: str, read: Callable[[], None]) -> None:
         try:
@@ -257,7 +242,9 @@ class StageReader:
         graph = self._dynamo
         problem = Problem(f"{graph.key} {stage}", "the stage could not be read", why)
         known = self._records.get(stage)
-        template = msgspec.structs.replace(self._template(stage), lowering=StageInfo(by=self._wanted.by))
+        template = msgspec.structs.replace(
+            template_of(self._dynamo, stage), lowering=StageInfo(by=self._wanted.by)
+        )
         record = known or template
         with contextlib.suppress(Exception):
             self._send(stage, msgspec.structs.replace(record, problems=(*record.problems, problem)))
@@ -272,6 +259,14 @@ INDUCTOR = "inductor"
 _POST_GRAD = "a post-grad pass of Inductor"
 _POST_GRAD_NAMES = "post_grad"
 BESIDE = "as AOTAutograd would"
+
+
+def template_of(dynamo: GraphRecord, stage: str, part: str = "") -> GraphRecord:
+    """An empty record of a later stage of the same backend call."""
+    return GraphRecord(
+        dynamo.compile_id, stage, (), (), name=dynamo.name, file=dynamo.file, line=dynamo.line, rank=dynamo.rank,
+        attempt=dynamo.attempt, call=dynamo.call, state=dynamo.state, part=part,
+    )  # fmt: skip
 
 
 def with_origins(

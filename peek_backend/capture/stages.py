@@ -12,9 +12,11 @@ from torch import fx
 from ..model import GraphRecord
 from . import compat
 from .aot import watch_aot
-from .beside import trace_beside
+from .beside import copied, trace_beside
 from .inductor import live_graphs
-from .stagereader import BESIDE, INDUCTOR, Emit, StageReader, Wanted
+from .listeners import Emit, to_all
+from .stagelog import LogReader, reading_log
+from .stagereader import BESIDE, INDUCTOR, StageReader, Wanted
 
 
 class Request(NamedTuple):
@@ -26,30 +28,7 @@ class Request(NamedTuple):
     emit: Emit | None = None
 
 
-_LOCK = threading.Lock()
-_LISTENERS: list[Emit] = []
 _NOW = threading.local()
-
-
-@contextlib.contextmanager
-def listen(emit: Emit) -> Iterator[None]:
-    """Have every stage that anybody records sent to ``emit`` too, while the block runs."""
-    with _LOCK:
-        _LISTENERS.append(emit)
-    try:
-        yield
-    finally:
-        with _LOCK:
-            _LISTENERS.remove(emit)
-
-
-def _to_all(own: Emit | None) -> Emit:
-    def emit(call: int, slot: str, record: GraphRecord) -> None:
-        for each in (*([own] if own is not None else ()), *_LISTENERS):
-            with contextlib.suppress(Exception):  # a listener that fails costs the others nothing
-                each(call, slot, record)
-
-    return emit
 
 
 @contextlib.contextmanager
@@ -73,10 +52,13 @@ def reading_stages(
             yield
     finally:
         _NOW.reading = outer
-    if spare is not None and not reader.active and not reading.taken_over:
+    if request.wanted.by != INDUCTOR and not reader.active and not reading.taken_over:
         wanted = request.wanted._replace(by=BESIDE)
-        reader = StageReader(dynamo, code, wanted, _to_all(request.emit))
-        _beside(spare, inputs, reader, request.decompositions)
+        beside = StageReader(dynamo, code, wanted, to_all(request.emit))
+        if spare is None:
+            beside.failed("joint", "the graph could not be copied")
+        else:
+            _beside(spare, inputs, beside, request.decompositions)
 
 
 def requested(
@@ -98,13 +80,26 @@ class _Reading:
 @contextlib.contextmanager
 def _reading(
     gm: fx.GraphModule, dynamo: GraphRecord, code: Any, request: Request
-) -> Iterator[tuple[StageReader, fx.GraphModule | None]]:
+) -> Iterator[tuple[StageReader | LogReader, fx.GraphModule | None]]:
     """The reader of what the inner backend does, and a copy of the graph for the case that it is not built on AOTAutograd."""
-    reader = StageReader(dynamo, code, request.wanted, _to_all(request.emit))
-    spare = None if request.wanted.by == INDUCTOR else reader.guarded_copy(gm)
+    if request.source == "log":
+        spare = None if request.wanted.by == INDUCTOR else copy_or_none(gm)
+        with reading_log(dynamo, request.wanted, to_all(request.emit)) as log:
+            yield log, spare
+        return
+    reader = StageReader(dynamo, code, request.wanted, to_all(request.emit))
+    spare = None if request.wanted.by == INDUCTOR else copy_or_none(gm)
     with live_graphs() as cached, watch_aot(reader):
         reader.aot_cached = cached
         yield reader, spare
+
+
+def copy_or_none(gm: fx.GraphModule) -> fx.GraphModule | None:
+    """A copy of the graph to trace later; None where it cannot be copied, which then is not traced."""
+    try:
+        return copied(gm)
+    except Exception:
+        return None
 
 
 def _beside(

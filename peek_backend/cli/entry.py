@@ -21,12 +21,13 @@ VERBS = {
     "run": "Run a script or module and report everything that torch.compile did in it.",
     "inspect": "Compile one function or module on made-up inputs and show its graphs.",
     "show": "Show a saved capture or a .pt2 file as a table, a tree or a picture.",
+    "trace": "Say what a node or a line came from and what became of it, over all stages.",
     "explain": "Say why: graph breaks, recompiles, guards, static sizes and compile times of a capture.",
     "doctor": "Say what is installed, what is missing and the command that brings it.",
 }
 """The verbs, each a module of this package with a command of its name, and their help line."""
 
-_MODULES = {"inspect": "inspecting"}  # no file hides a module of the standard library
+_MODULES = {"inspect": "inspecting", "trace": "tracing"}  # no file hides a module of the standard library
 
 EPILOG = """Completion: eval "$(_PEEK_COMPLETE=bash_source peek)" in bash, zsh_source in zsh,
 _PEEK_COMPLETE=fish_source peek | source in fish."""

@@ -11,7 +11,7 @@ import click
 
 from ..errors import PeekError
 from ..model import CaptureRecord
-from .output import View, display_options, show_record, tell, view_of
+from .output import View, display_options, options_of, show_record, tell, view_of
 from .specs import check_names, parse_input, parse_keyword
 from .target import Target, parse_target
 from .traces import cut_our_frames
@@ -32,6 +32,7 @@ from .traces import cut_our_frames
 @click.option(
     "--device", default="cpu", metavar="NAME", help="Where inputs and parameters are: cpu, cuda, meta."
 )
+@click.option("--stages", metavar="A,B,…", help="Stages to record: dynamo, joint, forward, …, or all.")
 @click.option("--inner", metavar="NAME", help="Backend that runs the graphs; without it, as captured.")
 @display_options
 def inspect(
@@ -48,6 +49,7 @@ def inspect(
     'grad' after the shape asks for a gradient. Lists, tuples and dicts of inputs work too.
     """
     how = {name: given.pop(name) for name in ("dynamic", "fullgraph", "device", "inner")}
+    how["stages"] = options_of(stages=given.pop("stages")).stages
     view = view_of(output, **given)
     found = parse_target(target)
     args = [parse_input(text) for text in inputs]

@@ -218,6 +218,19 @@ def _show_pictures(record: CaptureRecord, view: View, output: str | None) -> Non
         write_stdout(data.decode()) if view.format == "dot" else _write_binary(data)
 
 
+def write_picture(dot_text: str, view: View, output: str | None) -> None:
+    """One picture of several graphs, as DOT text or drawn, to a file or to stdout."""
+    from ..render.image import render_image
+
+    if output is None and view.format != "dot" and sys.stdout.isatty():
+        raise PeekError("an image is no text for a terminal", "", "add -o stages.png, or pipe it on")
+    data = dot_text.encode() if view.format == "dot" else render_image(dot_text, view.format)
+    if output is not None:
+        write_bytes(output, data)
+    else:
+        write_stdout(dot_text) if view.format == "dot" else _write_binary(data)
+
+
 def _check_one_image(record: CaptureRecord) -> None:
     if sys.stdout.isatty():
         raise PeekError("an image is no text for a terminal", "", "add -o graph.png, or pipe it on")

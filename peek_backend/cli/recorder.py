@@ -27,7 +27,7 @@ VARIABLE = "_PEEK_RUN"
 """Tells child processes the path of the journal that theirs go beside."""
 
 WATCHING = "_PEEK_RUN_WATCHING"
-"""The flags of the session there, separated by spaces."""
+"""What the session there is to watch beside, as JSON: the keyword arguments of ``Session``."""
 
 _CHILDREN = Path(__file__).with_name("children")
 _WRITABLE = tuple(KINDS.values())
@@ -37,11 +37,11 @@ class Recorder:
     """Writes what this process compiles to a journal, each record as it is made.
 
     It starts when torch._dynamo is imported and not before, since torch reads settings on import that the
-    program may still make. A forked child goes on in a journal of its own, beside ``root``. ``watching`` are the
-    flags of ``Session``.
+    program may still make. A forked child goes on in a journal of its own, beside ``root``. ``watching`` are
+    keyword arguments of ``Session``.
     """
 
-    def __init__(self, path: Path, root: Path, *, lazy: bool = False, **watching: bool) -> None:
+    def __init__(self, path: Path, root: Path, *, lazy: bool = False, **watching: Any) -> None:
         self.root = root
         self.watching = watching
         self.journal = Journal(path, _environment(), lazy=lazy)
@@ -126,10 +126,10 @@ def _finalize_in_child(recorder: Recorder) -> None:
     util.Finalize(recorder, recorder.finish, exitpriority=-1000)
 
 
-def observe_children(root: Path, watching: dict[str, bool]) -> None:
+def observe_children(root: Path, watching: dict[str, Any]) -> None:
     """Have Python programs that this process starts, with its environment, write journals beside ``root``."""
     os.environ[VARIABLE] = str(root)
-    os.environ[WATCHING] = " ".join(name for name, on in watching.items() if on)
+    os.environ[WATCHING] = msgspec.json.encode(watching).decode()
     path = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = f"{_CHILDREN}{os.pathsep}{path}" if path else str(_CHILDREN)
 
@@ -139,7 +139,7 @@ def observe_child() -> None:
     root = os.environ.get(VARIABLE)
     if not root:
         return
-    watching = dict.fromkeys(os.environ.get(WATCHING, "").split(), True)
+    watching = msgspec.json.decode(os.environ.get(WATCHING) or "{}")
     recorder = Recorder(_own_path(Path(root)), Path(root), lazy=True, **watching)
     recorder.start()
     atexit.register(recorder.finish)

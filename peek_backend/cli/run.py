@@ -16,7 +16,7 @@ from ..errors import PeekError
 from ..snapshot import read
 from ..snapshot.atomic import os_error
 from ..snapshot.journal import SUFFIX
-from .output import View, document, report_view, tell, visible
+from .output import View, document, options_of, report_view, tell, visible
 from .program import Program
 from .recorder import Recorder, children_of, observe_children, own_root
 
@@ -37,6 +37,10 @@ MOST_CHILDREN = 20  # lines that a report spends on child processes
 @click.option(
     "--trace", is_flag=True, help="Read torch's structured trace too; compiling takes 4 to 5 % longer."
 )
+@click.option("--stages", metavar="A,B,…", help="Stages to record: dynamo, joint, forward, …, or all.")
+@click.option(
+    "--stages-from", metavar="WHERE", help="live (AOTAutograd's cache is off) or log (all caches are kept)."
+)
 @click.option("--color", metavar="WHEN", help="auto, always or never.")
 @click.argument("script")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
@@ -47,6 +51,8 @@ def run(
     args: tuple[str, ...],
     count_calls: bool,
     trace: bool,
+    stages: str | None,
+    stages_from: str | None,
     **display: Any,
 ) -> Callable[[], int]:
     """Run SCRIPT with ARGS as python would, and report every graph that torch.compile captured.
@@ -63,7 +69,10 @@ def run(
     root = own_root(Path(output) if output else _default_output(program))
     for stale in children_of(root):
         stale.unlink(missing_ok=True)
-    recorder = Recorder(root.absolute(), root.absolute(), count_calls=count_calls, trace=trace)
+    chosen = options_of(stages=stages, stages_from=stages_from)
+    watching = {"count_calls": count_calls, "trace": trace}
+    watching |= {"stages": chosen.stages, "stages_from": chosen.stages_from}
+    recorder = Recorder(root.absolute(), root.absolute(), **watching)
     return lambda: _run(program, recorder, _Report(str(root), program.target, view))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -15,15 +15,38 @@ from .output import display_options, show_record, view_of
 
 @click.command()
 @click.argument("file")
+@click.option(
+    "--stages",
+    metavar="A,B,…",
+    help="Only these stages of each compile; two of them side by side (dynamo,forward).",
+)
+@click.option("--saved", is_flag=True, help="What each forward saves for its backward, and its gradients.")
+@click.option("--in-place", is_flag=True, help="In-place ops, and what functionalisation made of each.")
 @display_options
-def show(file: str, output: str | None, **display: Any) -> None:
+def show(
+    file: str, output: str | None, stages: str | None, saved: bool, in_place: bool, **display: Any
+) -> None:
     """Show FILE: a capture (.json, .peek.jsonl) or an exported program (.pt2). - reads a capture from stdin.
 
     A terminal gets cells cut to its width and long graphs folded by module; a file or pipe gets everything.
     COLUMNS sets the width. Only a .pt2 file needs torch.
     """
     view = view_of(output, **display)
-    show_record(load(file), view, output)
+    record = load(file)
+    if saved or in_place or stages is not None:
+        from .staged import show_stages
+
+        show_stages(record, view, output, Asked(stages, saved, in_place))
+        return
+    show_record(record, view, output)
+
+
+class Asked(NamedTuple):
+    """What of the later stages is to be shown."""
+
+    stages: str | None
+    saved: bool
+    in_place: bool
 
 
 def load(file: str) -> CaptureRecord:

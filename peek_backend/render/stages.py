@@ -84,8 +84,21 @@ def trace_text(trace: Trace, graphs: dict[str, GraphRecord], format: str = "simp
 def _step_cells(step: Step, graph: GraphRecord) -> list[str]:
     node = step.node
     return [
-        node.name, node_target_text(node), value_text(node.value), place_of(node.source), _note(node),
+        node.name, _op(node), value_text(node.value), place_of(node.source), _note(node),
     ]  # fmt: skip
+
+
+def _op(node: NodeRecord) -> str:
+    """What a node calls; of a backward's inputs those that the forward saved are told from the program's own."""
+    if node.op != "placeholder":
+        return node_target_text(node)
+    return (
+        "input"
+        if node.source is not None and node.source.input
+        else "tangent"
+        if "tangent" in node.name
+        else "saved value"
+    )
 
 
 def _note(node: NodeRecord) -> str:
@@ -187,10 +200,15 @@ def autograd_text(view: AutogradView, format: str = "simple") -> str:
 def _saved_text(view: AutogradView, format: str) -> str:
     rows = [_saved_row(s) for s in view.saved]
     total = (
-        f"{view.forward.key} saves {plural(len(view.saved), 'value')} for the backward: {view.nbytes:,} B "
-        f"({bytes_text(view.nbytes)}), of which inputs {view.nbytes - view.new_bytes:,} B"
+        f"{view.forward.key} saves {plural(len(view.saved), 'value')} for the backward: {view.nbytes:,} B, "
+        f"{_round(view.nbytes)}of which inputs {view.nbytes - view.new_bytes:,} B"
     )
     return f"{total}\n\n{table(('saved', 'type', 'bytes', 'made at', 'read by'), rows, format)}"
+
+
+def _round(count: int) -> str:
+    """A large number of bytes once more, in a unit that reads at a glance."""
+    return f"{bytes_text(count)}, " if count >= 1024 else ""
 
 
 def _saved_row(saved: Saved) -> list[str]:

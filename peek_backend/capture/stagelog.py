@@ -1,0 +1,254 @@
+"""The later stages as torch's trace log tells them: text alone, on warm caches too, without changing what is compiled.
+
+The log is what TORCH_TRACE writes; a handler on its logger sees the same without a file. A graph that comes from AOTAutograd's cache
+is told as one that was traced. Nodes are linked by their names, and to the Dynamo graph by their lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ..model import CacheOutcome, GraphRecord, Problem, StageInfo
+from .inductor import AOT_AUTOGRAD, FX_GRAPH, asks_fx_cache
+from .kernels import kernel_nodes, parse_code
+from .listeners import Emit
+from .printed import parse_graph
+from .provenance import Origin, Trail
+from .stagereader import CALLS, Wanted, template_of, with_origins
+from .tracelog import LOGGER
+
+_GRAPHS = {
+    "aot_joint_graph": "joint",
+    "aot_forward_graph": "forward",
+    "aot_backward_graph": "backward",
+    "aot_inference_graph": "inference",
+}
+_OPEN: list[_Handler] = []
+_LOCK = threading.Lock()
+
+
+@contextlib.contextmanager
+def reading_log(dynamo: GraphRecord, wanted: Wanted, emit: Emit) -> Iterator[LogReader]:
+    """Read what the log says of the backend call inside the block, and of its backward when that compiles later."""
+    reader = LogReader(dynamo, wanted, emit)
+    handler = _Handler(reader)
+    logger = logging.getLogger(LOGGER)
+    with _LOCK:
+        _OPEN.append(handler)
+        logger.addHandler(handler)
+    try:
+        yield reader
+    finally:
+        handler.calling = False
+        if reader.done or not reader.by_inductor:
+            handler.close_down()
+
+
+def close_logs() -> None:
+    """Stop waiting for backwards that have not compiled; ``torch._dynamo.reset()`` ends them."""
+    for handler in tuple(_OPEN):
+        handler.close_down()
+
+
+class LogReader:
+    """Turns the texts of one backend call into records, each linked to the stage before."""
+
+    def __init__(self, dynamo: GraphRecord, wanted: Wanted, emit: Emit):
+        self._dynamo, self._wanted, self._emit = dynamo, wanted, emit
+        self._trail = Trail(dynamo)
+        self._info = StageInfo(by=wanted.by)
+        self._records: dict[str, GraphRecord] = {}
+        self._texts: dict[str, str] = {}
+        self._cache: dict[str, CacheOutcome] = {}
+        self._part = ""
+        self._call = next(CALLS)
+        self.by_inductor = False
+        self.seen: set[str] = set()
+        self._ended: set[str] = set()
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more is to come: every graph that was told has been compiled."""
+        return not {"forward", "backward", "inference"} & self.seen - self._ended
+
+    @property
+    def active(self) -> bool:
+        """Whether the log told of AOTAutograd at all."""
+        return bool(self.seen)
+
+    def take(self, name: str, payload: str) -> None:
+        """One artifact of the log: its name and its text. What cannot be read is a Problem of its stage."""
+        try:
+            self._take(name, payload)
+        except Exception as error:
+            why = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"[:300]
+            stage = _GRAPHS.get(name, "post_grad")
+            problem = Problem(f"{self._dynamo.key} {stage}", f"the text of {name} could not be read", why)
+            record = template_of(self._dynamo, stage)
+            self._send(stage, msgspec.structs.replace(record, problems=(problem,), lowering=self._info))
+
+    def _take(self, name: str, payload: str) -> None:
+        if name in _GRAPHS:
+            self._graph(_GRAPHS[name], payload)
+        elif name in ("inductor_post_grad_graph", "inductor_output_code"):
+            self._late(name, payload)
+        elif name.startswith(("fx_graph_cache_", "autograd_cache_")):
+            self._outcome(name, payload)
+
+    def _graph(self, stage: str, text: str) -> None:
+        self.seen.add(stage)
+        record = parse_graph(text, template_of(self._dynamo, stage))
+        if stage in ("joint", "inference"):
+            origins = self._trail.traced_by_line(record)
+        else:
+            origins = self._trail.lowered_by_name(record, ("joint",), "a pass on the joint graph")
+        wanted = stage in self._wanted
+        self._trail.add_record(stage, record.key if wanted else None, record, origins)
+        if wanted:
+            info = msgspec.structs.replace(self._info, compiled=False if stage == "backward" else None)
+            self._send(stage, with_origins(record, origins, self._with_counts(stage, record, info)))
+
+    def _with_counts(self, stage: str, record: GraphRecord, info: StageInfo) -> StageInfo:
+        """Which outputs of a forward are saved: those after the ones that the backward's inputs do not name."""
+        self._records.setdefault(stage, record)
+        if stage != "backward" or (forward := self._records.get("forward")) is None:
+            return info
+        count = _forward_outputs(forward, record)
+        if forward.lowering is not None:
+            lowering = msgspec.structs.replace(forward.lowering, forward_outputs=count)
+            self._send("forward", msgspec.structs.replace(forward, lowering=lowering))
+        return info
+
+    def _late(self, name: str, text: str) -> None:
+        """A post-grad graph, then the code made from it, which names the half that both belong to."""
+        if name == "inductor_post_grad_graph":
+            self._texts[name] = text
+            return
+        self.by_inductor = True
+        part = next(
+            (p for p in ("forward", "backward", "inference") if f"_{p}']" in text.partition("\n")[0]), ""
+        )
+        self._part = part or "inference"
+        if not asks_fx_cache():
+            self._ended.add(self._part)
+        post_grad = self._texts.pop("inductor_post_grad_graph", "")
+        shown = part if part != "inference" else ""
+        if not post_grad or not {"post_grad", "kernels"} & self._wanted.stages:
+            return
+        record = parse_graph(post_grad, template_of(self._dynamo, "post_grad", shown))
+        origins = self._trail.lowered_by_name(record, (self._part, "joint"), "a post-grad pass of Inductor")
+        wanted = "post_grad" in self._wanted
+        self._trail.add_record("post_grad", record.key if wanted else None, record, origins)
+        info = StageInfo(by=self._wanted.by, compiled=True)
+        if wanted:
+            self._send(f"post_grad of {part}", with_origins(record, origins, info))
+        if "kernels" in self._wanted:
+            self._kernels(text, shown, info)
+
+    def _kernels(self, text: str, part: str, info: StageInfo) -> None:
+        code = parse_code(text)
+        nodes = kernel_nodes(code)
+        calls = iter(code.calls)
+        origins = [
+            Origin(self._trail.named(n.name, ("post_grad",)))
+            if n.op != "call_function"
+            else self._trail.by_comment(next(calls).sources)
+            for n in nodes
+        ]
+        record = msgspec.structs.replace(template_of(self._dynamo, "kernels", part), nodes=nodes)
+        self._send(f"kernels of {part}", with_origins(record, origins, info))
+
+    def _outcome(self, name: str, payload: str) -> None:
+        cache, _, outcome = name.rpartition("_")
+        details = _json(payload)
+        reason = str(details.get("cache_bypass_reason") or "")
+        kind = FX_GRAPH if cache.startswith("fx") else AOT_AUTOGRAD
+        found = CacheOutcome(kind, outcome, str(details.get("key") or details.get("cache_key") or ""), reason)
+        if kind == AOT_AUTOGRAD:
+            self._cache[kind] = found
+            for stage in ("forward", "inference"):
+                self._add_outcome(stage, found)
+        else:
+            self._ended.add(self._part)
+            self._add_outcome(self._part, found)
+
+    def _add_outcome(self, stage: str, outcome: CacheOutcome) -> None:
+        record = self._records.get(stage)
+        if record is None or record.lowering is None:
+            return
+        info = record.lowering
+        caches = tuple([c for c in info.caches if c.cache != outcome.cache]) + (outcome,)
+        info = msgspec.structs.replace(info, caches=caches, compiled=True)
+        self._send(stage, msgspec.structs.replace(record, lowering=info))
+
+    def _send(self, slot: str, record: GraphRecord) -> None:
+        self._records[slot] = record
+        self._emit(self._call, slot, record)
+
+
+def _forward_outputs(forward: GraphRecord, backward: GraphRecord) -> int:
+    """How many outputs of the forward come before those that it saves: as many at its end as the backward has other inputs."""
+    end = next(n for n in reversed(forward.nodes) if n.op == "output")
+    outputs = end.args[0] if end.args and isinstance(end.args[0], tuple) else ()
+    saved = [n for n in backward.nodes if n.op == "placeholder" and "tangents" not in n.name]
+    return max(0, len(outputs) - len(saved))
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+class _Handler(logging.Handler):
+    """Hands on what the log says of one compile; a mistake in reading it reaches nobody's program."""
+
+    def __init__(self, reader: LogReader):
+        super().__init__(logging.DEBUG)
+        self.reader, self.calling = reader, True
+        self._thread = threading.get_ident()
+        self._compile = reader._dynamo.compile_id
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(Exception):
+            self._take(record)
+
+    def _take(self, record: Any) -> None:
+        metadata = record.metadata
+        name = str((metadata.get("artifact") or {}).get("name") or next(iter(_known(metadata)), ""))
+        mine = self.calling and record.thread == self._thread
+        if not name or not (mine or (not self.calling and _compile_id(metadata) == self._compile)):
+            return
+        payload = getattr(record, "payload", None)
+        self.reader.take(name, payload if isinstance(payload, str) else "")
+        if not self.calling and self.reader.done:
+            self.close_down()
+
+    def close_down(self) -> None:
+        with _LOCK:
+            if self in _OPEN:
+                _OPEN.remove(self)
+                logging.getLogger(LOGGER).removeHandler(self)
+
+
+def _known(metadata: dict[str, Any]) -> Iterator[str]:
+    return (
+        name for name in (*_GRAPHS, "inductor_post_grad_graph", "inductor_output_code") if name in metadata
+    )
+
+
+def _compile_id(metadata: dict[str, Any]) -> str | None:
+    frame, compile = metadata.get("frame_id"), metadata.get("frame_compile_id")
+    if frame is None:
+        return None
+    autograd = metadata.get("compiled_autograd_id")
+    return f"{frame}/{compile}" if autograd is None else f"!{autograd}/{frame}/{compile}"
