@@ -30,6 +30,7 @@ from peek_backend.passes.expressions import Expressions
 from .edits import Edit
 
 _SYMBOL = re.compile(r"[su][0-9]+")
+_SINGLE_BOUND = re.compile(r"[su][0-9]+ (?:<=|<|>=|>) -?[0-9]+")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 # In a template: a symbol or an expression, but not what a string says.
 _IN_TEMPLATE = re.compile(r'sym\("((?:[^"\\]|\\.)*)"\)|"(?:[^"\\]|\\.)*"|(?<![\w.])[su][0-9]+(?![\w.=(])')
@@ -156,10 +157,13 @@ def match_symbols(
     edits: list[Edit] = []
     said: set[tuple[str, str]] = set()
 
+    fixed = dict(new.fixed)
+
     def say(kind: str, symbol: str, where: str, before: str, after: str) -> None:
         if (kind, symbol) not in said:
             said.add((kind, symbol))
-            edits.append(Edit(kind, new.title, target=where, text=where, old=before, new=after))
+            place = fixed.get(where) if kind == "dim:static" else None
+            edits.append(Edit(kind, new.title, target=where, text=where, old=before, new=after, place=place))
 
     ranges = {False: _ranges(old.symbols), True: _ranges(new.symbols)}
     for a, b, where in _pairs(old, new, inputs):
@@ -215,14 +219,17 @@ def _range_edits(old: Graph, new: Graph, names: Mapping[str, str]) -> Iterator[E
 
 
 def guard_edits(old: Graph, new: Graph, symbols: SymbolMap) -> Iterator[Edit]:
-    """Conditions on sizes that are new or gone; one whose symbol became a number is told by that already."""
+    """Conditions on sizes that are new or gone.
+
+    One whose symbol became a number is told by that already, and a bound of one symbol by its range.
+    """
     before = {symbols.expr(text): text for text in old.guards}
     after = {symbols.expr(text, False): text for text in new.guards}
     for key, text in after.items():
-        if key not in before and _speaks_of_symbols(key):
+        if key not in before and not _SINGLE_BOUND.fullmatch(key) and _speaks_of_symbols(key):
             yield Edit("guard:added", new.title, target=text, text=text)
     for key, text in before.items():
-        if key not in after and _speaks_of_symbols(key):
+        if key not in after and not _SINGLE_BOUND.fullmatch(key) and _speaks_of_symbols(key):
             yield Edit("guard:removed", new.title, target=text, text=text)
 
 

@@ -150,7 +150,9 @@ class Body(Struct, frozen=True, gc=False):
 class Graph(Struct, frozen=True, gc=False):
     """One captured graph. ``variant`` counts compiles of one code object from 1, ``resume`` continuations after a break.
 
-    ``because`` says why a variant was compiled. ``bodies`` holds those of nested bodies too.
+    ``because`` says why a variant was compiled. ``bodies`` holds those of nested bodies too. ``fixed`` names sizes that torch
+    made static although they began as symbols, each with the line that asked; like ``Place.line`` it is known for a fresh
+    capture only.
     """
 
     frame: str
@@ -165,6 +167,7 @@ class Graph(Struct, frozen=True, gc=False):
     nodes: tuple[Node, ...] = ()
     output: Call = Call()
     bodies: tuple[Body, ...] = ()
+    fixed: tuple[tuple[str, Place], ...] = ()
 
     @property
     def title(self) -> str:

@@ -40,6 +40,7 @@ MAX_STRING = 400
 _SEQUENCES = frozenset({"tuple", "list", "immutable_list", "torch.fx.immutable_collections.immutable_list"})
 _ON_NODE = re.compile(r"\bnode '[^']*'")
 _INTEGER = re.compile(r"-?\d+")
+_WORD = re.compile(r"[A-Za-z_]\w*")
 # What torch assumes of every backed size anyway.
 _ASSUMED = re.compile(r"\w+ (?:>= [012]|<= int_oo|< int_oo|!= [01])")
 
@@ -59,6 +60,7 @@ class GraphBuilder:
         self.record, self.frame, self.place_of = record, frame, place
         self.because = because if frame[2] > 1 else ""
         self.names = _symbol_names(record)
+        self.gone = {info.name: info.replaced_by for info in record.symbols if info.replaced_by is not None}
         self.expressions = Expressions(self.names)
         self.types = _Types(home, self.expressions)
         self.bodies = _unique([_body_name(child.name, i) for i, child in enumerate(record.children)])
@@ -73,7 +75,7 @@ class GraphBuilder:
         stage = "dynamo" if self.record.stage == "fx" else self.record.stage
         return m.Graph(
             name, resume, variant, stage, self.record.call, self.because,
-            tuple(self.symbols()), tuple(self.guards()), inputs, nodes, output, tuple(bodies),
+            tuple(self.symbols()), tuple(self.guards()), inputs, nodes, output, tuple(bodies), tuple(self.fixed()),
         )  # fmt: skip
 
     def symbols(self) -> Iterator[m.Symbol]:
@@ -83,19 +85,38 @@ class GraphBuilder:
             if info is None:
                 yield m.Symbol(name)
             else:
-                yield m.Symbol(name, info.sources, _bound(info.lower), _bound(info.upper), info.type)
+                joined = [i.sources for i in self.record.symbols if i.replaced_by == torch_name]
+                sources = tuple(
+                    dict.fromkeys([*info.sources, *[source for part in joined for source in part]])
+                )
+                yield m.Symbol(name, sources, _bound(info.lower), _bound(info.upper), info.type)
 
     def guards(self) -> Iterator[str]:
-        """Conditions on sizes beyond the ranges, each once."""
+        """Conditions on sizes beyond what torch always assumes, each once; not those of symbols that were replaced."""
         texts = [*self.record.relations, *[g.text for g in self.record.guards if g.type == "SHAPE_ENV"]]
-        sources = {
-            source: name
-            for info in self.record.symbols
-            if (name := self.names.get(info.name))
-            for source in info.sources
-        }
-        found = dict.fromkeys(self.expressions.text(_with_symbols(text, sources)) for text in texts)
-        yield from sorted(text for text in found if text and not _ASSUMED.fullmatch(text))
+        symbols = self.record.symbols
+        merged = {info.name: self.names.get(self.gone.get(info.name, info.name)) for info in symbols}
+        sources = {source: name for info in symbols if (name := merged[info.name]) for source in info.sources}
+        ours = set(self.names.values())
+        found = {}
+        for text in texts:
+            if not self.gone.keys() & set(_WORD.findall(text)):
+                found[self.expressions.text(_with_symbols(text, sources))] = None
+        for text in sorted(found):
+            left, _, right = text.partition(" == ")
+            if ours & set(_WORD.findall(text)) and left != right and not _ASSUMED.fullmatch(text):
+                yield text
+
+    def fixed(self) -> Iterator[tuple[str, m.Place]]:
+        """Sizes that began as symbols and are numbers now, with the user's line that made them so."""
+        for info in self.record.symbols:
+            user = next(
+                (fact.user for fact in info.facts if fact.kind == "specialised" and fact.user is not None),
+                None,
+            )
+            if info.replaced_by is not None and user is not None:
+                place = self.place_of(user.file, user.line, user.function, user.code)
+                yield from [(source, place) for source in info.sources]
 
 
 def _with_symbols(text: str, sources: Mapping[str, str]) -> str:
@@ -141,7 +162,6 @@ def _symbol_names(record: GraphRecord) -> dict[str, str]:
     inputs = [n for n in nodes if n.op == "placeholder"]
     order = [e for group in (inputs, nodes) for n in group for e in _expressions(n.value)]
     order += [e for n in nodes for a in (n.args, tuple(n.kwargs.values())) for e in _leaf_expressions(a)]
-    order += record.relations
     words = _Words(known)
     alone = [expr for expr in order if words.is_symbol(expr)]
     ranked = list(dict.fromkeys([*alone, *sorted({s for e in order for s in words.of(e)}, key=words.rank)]))

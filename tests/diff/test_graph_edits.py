@@ -157,10 +157,13 @@ def test_a_range_that_is_narrower_or_wider(line: str, kind: str):
 
 
 def test_a_guard_that_is_new_or_gone():
-    """A condition on sizes is compared in terms of its symbols."""
-    guarded = DYNAMIC.replace("  in   x:", "  guard s0 > 3\n  in   x:")
+    """A condition on sizes is compared in terms of its symbols; a bound of one symbol is told by its range alone."""
+    guarded = DYNAMIC.replace("  in   x:", "  guard s0%8 == 0\n  in   x:")
     assert kinds(DYNAMIC, guarded) == ["guard:added"]
     assert kinds(guarded, DYNAMIC) == ["guard:removed"]
+    bounded = DYNAMIC.replace("s0 = x.shape[0] in [2, ∞]", "s0 = x.shape[0] in [4, ∞]\n  guard s0 > 3")
+    bounded = bounded.replace("\n  guard s0 > 3", "").replace("  in   x:", "  guard s0 > 3\n  in   x:")
+    assert kinds(DYNAMIC, bounded) == ["range:narrowed"]
 
 
 def test_equal_sizes_that_became_one_symbol():

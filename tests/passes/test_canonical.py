@@ -11,6 +11,7 @@ from peek_backend.model import (
     BreakInfo,
     CaptureRecord,
     Environment,
+    Fact,
     FailedGuard,
     FrameRecord,
     GuardInfo,
@@ -250,6 +251,23 @@ def test_shape_guards_speak_of_symbols():
     )
     graph = replace(record.graphs[0], guards=(*guards, GuardInfo("TENSOR_MATCH", "x.dim() == 2")))
     assert canonicalise(replace(record, graphs=(graph,))).graphs[0].guards == ("s0 != s1", "s0 > 3")
+
+
+def test_a_symbol_that_became_a_number_leaves_its_line():
+    """A size that torch fixed is no symbol and no guard; the line that asked is kept for a diff to tell."""
+    record = two_inputs("s77", "s27")
+    asked = Fact("specialised", "s77 == 4", StackFrame("/a/model.py", 31, "forward", "if x.shape[0] == 4:"))
+    graph = record.graphs[0]
+    x = replace(graph.nodes[0], value=tensor(4, 8))
+    symbols = (symbol("s27", "y.shape[0]"), symbol("s77", "x.shape[0]", replaced_by="4", facts=(asked,)))
+    y, product = (replace(n, value=tensor("s27", "4*s27")) for n in graph.nodes[1:3])
+    nodes = (x, y, product, *graph.nodes[3:])
+    fixed = replace(graph, nodes=nodes, symbols=symbols, relations=("s77 == 4",))
+    old, new = canonicalise(record), canonicalise(replace(record, graphs=(fixed,)))
+    assert new.graphs[0].guards == ()
+    edit = next(e for e in compare(old, new).edits if e.kind == "dim:static")
+    assert (edit.text, edit.place.line, edit.place.code) == ("x.shape[0]", 31, "if x.shape[0] == 4:")
+    assert "31" not in print_graph(new)
 
 
 def test_the_header_tells_the_environment_and_warns_of_equal_sizes():
