@@ -17,6 +17,7 @@ boxes would project onto a cycle of items of their lowest common container.
 from __future__ import annotations
 
 import heapq
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Union
@@ -215,7 +216,36 @@ def _add_functions(graph: GraphRecord, chains: list[_Chain]) -> set[str]:
     new: set[str] = set()
     for chain, nodes in groups.items():
         _nest(frames, chains, chain, nodes, new)
+    _join_neighbours(graph, chains)
     return new
+
+
+def _join_neighbours(graph: GraphRecord, chains: list[_Chain]) -> None:
+    """Switches without a line of the user's (vmap's levels) stand in the smallest container that holds both their neighbours."""
+    ops = [n for n in graph.nodes if n.op not in _NO_OPS]
+    placed = [
+        n.index for n in ops if _has_line(n) and not (_is_switch(n) and _IN_TORCH.search(n.source.file))
+    ]
+    if not placed or len(placed) == len(ops):
+        return
+    following = iter([*placed, placed[-1]])
+    before, after = placed[0], next(following)
+    for node in ops:
+        if node.index == after:
+            before, after = after, next(following)
+        else:
+            chains[node.index] = max(
+                chains[node.index], _common_chain(chains[before], chains[after]), key=len
+            )
+
+
+def _has_line(node: NodeRecord) -> bool:
+    return node.source is not None and node.source.file is not None
+
+
+def _common_chain(one: _Chain, other: _Chain) -> _Chain:
+    pairs = zip(one, other, strict=False)
+    return one[: sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))]
 
 
 def _nest(frames: _Frames, chains: list[_Chain], chain: _Chain, nodes: list[int], new: set[str]) -> None:

@@ -22,7 +22,7 @@ def node(index, reads=(), module="", call="", op="call_function", **source):
 
 def graph(nodes, modules=None):
     """A graph of ``nodes`` whose modules all have the class Block unless said otherwise."""
-    paths = {n.source.module for n in nodes if n.source.module}
+    paths = {n.source.module for n in nodes if n.source is not None and n.source.module}
     return GraphRecord("0/0", "dynamo", tuple(nodes), (), modules=modules or dict.fromkeys(paths, "Block"))
 
 
@@ -235,3 +235,18 @@ def test_time_grows_linearly():
     small, large = layered(100, 50), layered(1000, 50)
     assert len(large.nodes) == 100_000
     assert best(large) < 25 * best(small)
+
+
+def test_switches_stand_with_their_neighbours():
+    """A switch without a line of the user's (vmap's levels) is inside the call that its neighbours are in, in order."""
+    main = StackFrame("/x/m.py", 1, "main")
+    nodes = [node(i, (), file="/x/m.py", function="mask", caller=0) for i in range(4)]
+    nodes.append(node(4, (), file="/x/m.py", function="main"))
+    nodes = [replace(n, value=ScalarInfo("int", 1)) for n in nodes]
+    nesting = "torch._C._functorch._vmap_increment_nesting"
+    nodes[1] = replace(nodes[1], target=nesting, value=None, source=None)
+    inside = replace(nodes[2].source, file="/lib/torch/_functorch/vmap.py", function="flat")
+    nodes[2] = replace(nodes[2], target=nesting, value=None, source=inside)
+    tree = build_hierarchy(replace(graph(nodes), stacks=((main,),)))
+    (mask,) = [item for item in tree.items if isinstance(item, Module)]
+    assert (mask.name, mask.items) == ("mask()", (0, 1, 2, 3))
