@@ -22,8 +22,9 @@ NUMBERED = sorted(SAMPLES.glob("[0-9][0-9]_*.py"))
 """The gallery in reading order."""
 
 _VOLATILE = (
-    # times and file sizes: 0.31 s, 12,345 bytes
-    (re.compile(r"\b[\d,.]+ ?(ms|s|seconds|bytes)\b"), r"# \1"),
+    # times, shares of time and file sizes: 0.31 s, 28%, 12,345 bytes
+    (re.compile(r"\b[\d,.]+ ?(µs|ms|s|seconds|bytes)\b"), r"# s"),
+    (re.compile(r"\b[\d.]+ ?%"), "# %"),
     # versions of torch, peek and Python
     (re.compile(r"\b\d+\.\d+\.\d+[+\w.]*"), "#.#.#"),
     (re.compile(r"\b0x[0-9a-f]+\b"), "0x#"),
