@@ -240,8 +240,8 @@ def test_time_grows_linearly():
 def test_switches_stand_with_their_neighbours():
     """A switch without a line of the user's (vmap's levels) is inside the call that its neighbours are in, in order."""
     main = StackFrame("/x/m.py", 1, "main")
-    nodes = [node(i, (), file="/x/m.py", function="mask", caller=0) for i in range(4)]
-    nodes.append(node(4, (), file="/x/m.py", function="main"))
+    nodes = [node(i, (), file="/x/m.py", function="mask", caller=0) for i in range(5)]
+    nodes.append(node(5, (), file="/x/m.py", function="main"))
     nodes = [replace(n, value=ScalarInfo("int", 1)) for n in nodes]
     nesting = "torch._C._functorch._vmap_increment_nesting"
     nodes[1] = replace(nodes[1], target=nesting, value=None, source=None)
@@ -249,4 +249,4 @@ def test_switches_stand_with_their_neighbours():
     nodes[2] = replace(nodes[2], target=nesting, value=None, source=inside)
     tree = build_hierarchy(replace(graph(nodes), stacks=((main,),)))
     (mask,) = [item for item in tree.items if isinstance(item, Module)]
-    assert (mask.name, mask.items) == ("mask()", (0, 1, 2, 3))
+    assert (mask.name, mask.items) == ("mask()", (0, 1, 2, 3, 4))
