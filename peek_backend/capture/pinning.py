@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch._dynamo
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from ..errors import PeekError, unknown_name
 from ..model import CaptureRecord
@@ -59,11 +60,18 @@ def pin(
     """
     marks = tuple(read_marks(dynamic)) if isinstance(dynamic, Mapping) else ()
     whole = None if isinstance(dynamic, Mapping) else dynamic
-    with _marked(fn, calls, marks), _shaken() if shaken else contextlib.nullcontext():
-        args, kwargs = calls[0]
-        record = inspect_call(
-            fn, args, kwargs, dynamic=whole, fullgraph=fullgraph, more=calls[1:], stages=stages
-        )
+    args, kwargs = calls[0]
+
+    def capture(*, ranges: bool) -> CaptureRecord:
+        with _marked(fn, calls, marks, ranges=ranges), _shaken() if shaken else contextlib.nullcontext():
+            return inspect_call(
+                fn, args, kwargs, dynamic=whole, fullgraph=fullgraph, more=calls[1:], stages=stages
+            )
+
+    try:
+        record = capture(ranges=True)
+    except ConstraintViolationError:  # only marks with a range raise it: see _marked
+        record = capture(ranges=False)
     return Pinned(record, _env(whole, marks), marks)
 
 
@@ -106,15 +114,23 @@ def _said(said: Any, where: str) -> tuple[str, int | None, int | None]:
 
 
 @contextlib.contextmanager
-def _marked(fn: Any, calls: Sequence[Call], marks: Sequence[Mark]) -> Iterator[None]:
-    """The tensors of all calls marked within the block, and as before afterwards."""
+def _marked(fn: Any, calls: Sequence[Call], marks: Sequence[Mark], *, ranges: bool) -> Iterator[None]:
+    """The tensors of all calls marked within the block, and as before afterwards.
+
+    ``mark_dynamic`` makes the compile fail when the code fixes the size, so that there would be no graph to compare;
+    ``maybe_mark_dynamic`` lets it become static, which is what the comparison is to tell. It takes no range, so a mark that has
+    one is made with the former as long as ``ranges``.
+    """
     found = [(mark, tensor) for call in calls for mark, tensor in _tensors(fn, call, marks)]
     _check_names([pair for pair in found if pair[0].name])
     before = {id(tensor): (tensor, dict(tensor.__dict__)) for _, tensor in found}
     try:
         for mark, tensor in found:
             limits = {k: v for k, v in (("min", mark.lower), ("max", mark.upper)) if v is not None}
-            torch._dynamo.mark_dynamic(tensor, mark.dim, **limits)
+            if limits and ranges:
+                torch._dynamo.mark_dynamic(tensor, mark.dim, **limits)
+            else:
+                torch._dynamo.maybe_mark_dynamic(tensor, mark.dim)
         yield
     finally:
         for tensor, attributes in before.values():
