@@ -3,6 +3,7 @@
 import { baseName, bytesText } from "./data.js";
 import { fill, h } from "./dom.js";
 
+const KEPT = 15;
 const CAPTURED = ["dynamo", "fx"];
 const isOp = (g, i) => g.cols.op[i] >= 2 && g.cols.op[i] <= 4;
 
@@ -36,6 +37,7 @@ export class OverviewView {
         : null,
       h("section", h("h2", "Graphs"), this.graphs()),
       this.kinds(),
+      capture.autograd.map((view) => this.kept(view)),
       this.phases(),
       capture.problems.length || capture.notes.length
         ? h(
@@ -88,37 +90,70 @@ export class OverviewView {
 
   graphs() {
     const { app } = this;
-    const { capture } = app;
-    return h(
-      "div.wide",
+    const row = (g) =>
       h(
-        "table.list",
+        "tr",
+        h("td", g.parent !== null ? "↳ " : "", h("button.link", { onclick: () => app.openGraph(g) }, g.title)),
+        h("td", g.part ? `${g.stage} ${g.part}` : g.stage),
+        h("td.right", this.ops(g).toLocaleString("en")),
+        h("td.mono", this.inputs(g)),
+        h("td.mono", this.output(g)),
+        h("td", g.file ? `${baseName(g.file)}:${g.line}` : ""),
+        h("td.muted", this.notes(g)),
+      );
+    const titles = ["graph", "stage", "ops", "inputs", "outputs", "source", ""];
+    return table(titles, app.capture.graphs.filter((g) => !g.side).map(row));
+  }
+
+  /** How a graph ended or came about. */
+  notes({ never_ran: never, ended_by: end, lowering }) {
+    const caches = (lowering?.caches ?? []).map(
+      (c) => `${c.cache} cache: ${c.outcome}${c.reason ? `, ${c.reason}` : ""}`,
+    );
+    return [
+      never ? `never ran: ${never}` : "",
+      end ? `ended by a break: ${end.reason}` : "",
+      lowering?.by ?? "",
+      lowering?.compiled === false ? "compiles when it first runs" : "",
+      ...caches,
+      ...(lowering?.cudagraphs ?? []).map((c) => `no CUDA graph: ${c.reason}`),
+    ]
+      .filter(Boolean)
+      .join("; ");
+  }
+
+  /** What a forward keeps for its backward, the largest first: where it was made and what reads it. */
+  kept({ forward, backward, bytes, new_bytes: fresh, recomputed, saved, gradients }) {
+    const { app } = this;
+    const [from, to] = [forward, backward].map((at) => app.capture.graphs[at]);
+    const link = (graph, i, text = graph.name(i)) =>
+      h("button.link", { onclick: () => app.goTo(graph, i, "graph") }, text);
+    const most = Math.max(1, ...saved.map((s) => s.bytes ?? 0));
+    const row = (s) =>
+      h(
+        "tr",
+        h("td", link(from, s.node, s.name), s.input ? h("span.muted", " input") : null),
+        h("td.mono", s.value),
+        h("td.right", bytesText(s.bytes)),
+        h("td", h("div.bars.thin", h("i.p0", { style: { width: `${(100 * (s.bytes ?? 0)) / most}%` } }))),
+        h("td", s.code ? h("code", s.code) : null, " ", h("span.muted", s.place)),
         h(
-          "thead",
-          h(
-            "tr",
-            ["graph", "stage", "ops", "inputs", "outputs", "source", ""].map((t) => h("th", t)),
-          ),
+          "td",
+          s.readers.slice(0, 3).map((i) => [link(to, i), " "]),
         ),
-        h(
-          "tbody",
-          capture.graphs.map((g) =>
-            h(
-              "tr",
-              h("td", g.parent !== null ? "↳ " : "", h("button.link", { onclick: () => app.openGraph(g) }, g.title)),
-              h("td", g.stage),
-              h("td.right", this.ops(g).toLocaleString("en")),
-              h("td.mono", this.inputs(g)),
-              h("td.mono", this.output(g)),
-              h("td", g.file ? `${baseName(g.file)}:${g.line}` : ""),
-              h(
-                "td.muted",
-                g.never_ran ? `never ran: ${g.never_ran}` : g.ended_by ? `ended by a break: ${g.ended_by.reason}` : "",
-              ),
-            ),
-          ),
-        ),
-      ),
+      );
+    const none = gradients.filter(([, node]) => node === null).map(([input]) => input);
+    const words = [
+      `${bytesText(bytes)} in ${saved.length} values, ${bytesText(fresh)} of it not inputs`,
+      recomputed.length ? `${recomputed.length} ops computed again instead` : "",
+      none.length ? `no gradient for ${none.slice(0, 6).join(", ")}` : "",
+    ];
+    return h(
+      "section",
+      h("h2", `Kept for the backward of ${from.title}`),
+      h("p", words.filter(Boolean).join("; ")),
+      table(["value", "", "bytes", "", "made by", "read by"], saved.slice(0, KEPT).map(row)),
+      saved.length > KEPT ? h("p.muted", `${saved.length - KEPT} smaller ones`) : null,
     );
   }
 
@@ -225,6 +260,18 @@ export class OverviewView {
       ),
     );
   }
+}
+
+/** A table that scrolls sideways where it must. */
+function table(titles, rows) {
+  const head = h(
+    "thead",
+    h(
+      "tr",
+      titles.map((t) => h("th", { class: t === "ops" || t === "bytes" ? "right" : "" }, t)),
+    ),
+  );
+  return h("div.wide", h("table.list", head, h("tbody", rows)));
 }
 
 // Part of other phases: bars without them add up to the whole.

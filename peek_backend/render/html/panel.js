@@ -249,15 +249,13 @@ export class Panel {
     const { graph } = app;
     const show = ([g, j]) => {
       const other = app.capture.graphs[g];
-      return h(
-        "li",
-        this.link(j, other, other.cols.name[j] >= 0 ? other.strings[other.cols.name[j]] : String(j)),
-        h("span.muted", other.stage),
-      );
+      return h("li", this.link(j, other, other.name(j)), h("span.muted", other.part || other.stage));
     };
+    const list = (pairs) => pairs && h("ul.links", pairs.slice(0, MANY).map(show));
+    const why = graph.text("no_origin", i);
     return [
-      this.section("Came from", graph.up.has(i) ? h("ul.links", graph.up.get(i).slice(0, MANY).map(show)) : null),
-      this.section("Became", graph.down.has(i) ? h("ul.links", graph.down.get(i).slice(0, MANY).map(show)) : null),
+      this.section("Came from", list(graph.up.get(i)), why && h("p.muted", why)),
+      this.section("Became", list(graph.down.get(i))),
     ];
   }
 

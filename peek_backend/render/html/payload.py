@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from peek_backend.analysis.autograd import AutogradView, Saved, autograd_views
 from peek_backend.analysis.totals import hints as hints_of
 from peek_backend.analysis.totals import nbytes_at
 from peek_backend.analysis.why import of_symbol
@@ -28,6 +29,7 @@ from peek_backend.model import (
     iter_tensors,
     node_refs,
 )
+from peek_backend.model.graph import body_key
 from peek_backend.passes.hierarchy import build_hierarchy, is_inline, nodes_of
 
 from .. import labels
@@ -96,6 +98,7 @@ def capture_payload(
         "recompiles": plain(record.recompiles),
         "problems": plain(record.problems),
         "notes": plain(record.notes),
+        "autograd": [_autograd(view, graphs) for view in autograd_views(record)],
         "values": values.rows,
         "sources": {clean(path): [clean(line) for line in text.splitlines()] for path, text in files.items()},
         "strings": strings.texts(),
@@ -105,7 +108,7 @@ def capture_payload(
 def _graphs(record: CaptureRecord, strings: Strings, values: Values, first: int) -> list[dict[str, Any]]:
     """Every graph of ``record``; the first one stands at position ``first`` of the payload's list."""
     flat, titles = flat_graphs(record), labels.graph_keys(record.graphs)
-    keys = {graph.key: first + at for at, (graph, parent) in enumerate(flat) if parent is None}
+    keys = _keys(flat, first)
     found: list[dict[str, Any]] = []
     for graph, parent in flat:
         owner = graph if parent is None else flat[parent][0]
@@ -114,6 +117,14 @@ def _graphs(record: CaptureRecord, strings: Strings, values: Values, first: int)
         row["title"] = clean(_title(graph, titles, owner, record))
         found.append(row)
     return found
+
+
+def _keys(flat: list[tuple[GraphRecord, int | None]], first: int) -> dict[str, int]:
+    """The position of every graph by the key that a node's origins name it with; a body's has its root's key in it."""
+    return {
+        graph.key if parent is None else body_key(flat[parent][0].key, graph.name): first + at
+        for at, (graph, parent) in enumerate(flat)
+    }
 
 
 def _title(graph: GraphRecord, titles: list[str], owner: GraphRecord, record: CaptureRecord) -> str:
@@ -212,6 +223,8 @@ def graph_payload(
         "line": graph.line,
         "compile_id": graph.compile_id,
         "frame": graph.frame,
+        "part": graph.part,
+        "lowering": plain(graph.lowering),
         "rank": graph.rank,
         "n": len(graph.nodes),
         "nodes": node_columns(graph, strings, values, hints, keys),
@@ -232,6 +245,38 @@ def graph_payload(
 def deltas(numbers: list[int]) -> list[int]:
     """Each number as the step from the one before: runs of neighbours deflate to almost nothing."""
     return [b - a for a, b in zip([0, *numbers], numbers, strict=False)]
+
+
+def _autograd(view: AutogradView, graphs: list[dict[str, Any]]) -> dict[str, Any]:
+    """What one forward keeps for its backward, the largest first; graphs by position, nodes by index."""
+    at = {
+        graph["key"]: position
+        for position, graph in reversed(list(enumerate(graphs)))
+        if graph["parent"] is None
+    }
+    return {
+        "forward": at[clean(view.forward.key)],
+        "backward": at[clean(view.backward.key)],
+        "bytes": view.nbytes,
+        "new_bytes": view.new_bytes,
+        "recomputed": [node.index for node in view.recomputed],
+        "saved": [_saved(saved) for saved in view.saved],
+        "gradients": [[clean(g.input), None if g.node is None else g.node.index] for g in view.gradients],
+    }
+
+
+def _saved(saved: Saved) -> dict[str, Any]:
+    source = saved.source or _NO_SOURCE
+    return {
+        "node": saved.index,
+        "name": clean(saved.name),
+        "value": clean(labels.value_text(saved.value, labels.BARE)),
+        "bytes": saved.nbytes,
+        "input": saved.is_input,
+        "place": clean(labels.place_text(source.file, source.line)),
+        "code": clean(source.code or ""),
+        "readers": [reader.index for reader in saved.readers],
+    }
 
 
 def _why(graph: GraphRecord, symbol: SymbolInfo) -> dict[str, Any]:
@@ -272,6 +317,7 @@ def node_columns(
         "origin": [add(s.origin) for s in sources],
         "ref_count": [len(r) for r in refs],
         "refs": [node.index - r for node, back in zip(nodes, refs, strict=True) for r in back],
+        "no_origin": [add(node.no_origin) for node in nodes],
         "origins": [
             [node.index, keys[key], index] for node in nodes for key, index in node.origins if key in keys
         ],

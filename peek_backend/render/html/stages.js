@@ -189,7 +189,8 @@ export class StagesView {
     const line = (i, j, lit) => {
       const a = this.left.y(i);
       const b = this.right.y(j);
-      if (a === null || b === null) return;
+      const hidden = (v) => v === null || (!lit && (v < 0 || v > height));
+      if (hidden(a) || hidden(b)) return;
       ctx.strokeStyle = css.getPropertyValue(lit ? "--accent" : "--line2");
       ctx.lineWidth = lit ? 1.8 : 1;
       ctx.beginPath();
