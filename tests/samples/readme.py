@@ -94,6 +94,8 @@ def options_table() -> str:
 def _default(value: object) -> str:
     if value is None:
         return ""
+    if isinstance(value, tuple):
+        return f"`{','.join(map(str, value))}`"
     return "no" if value is False else f"`{value}`"
 
 
