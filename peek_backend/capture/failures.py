@@ -42,7 +42,10 @@ def _reason(text: str) -> str:
         return f"{op} with fake tensors: {kind}: {_sentences(message, 2)}"
     if constraint := _CONSTRAINT.search(text):
         return _sentences(constraint[1], 1)
-    return next(iter(text.splitlines()), "")
+    first, *more = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    return (
+        f"{first} {more[0]}" if first.endswith(":") and more else first
+    )  # "backend='…' raised:" and what it raised
 
 
 def _sentences(text: str, count: int) -> str:

@@ -45,11 +45,16 @@ class TraceLog:
     def listening(self) -> Iterator[None]:
         """A handler on the trace's logger for as long as the block runs. The logger prints nothing of its own."""
         logger, handler = logging.getLogger(LOGGER), _Handler(self)
+        before = logger.propagate
+        logger.propagate = (
+            False  # torch keeps it so, but sets it late; the program's own handlers must see nothing of it
+        )
         logger.addHandler(handler)
         try:
             yield
         finally:
             logger.removeHandler(handler)
+            logger.propagate = before
 
     def take(self, record: Any) -> None:
         """One line of the trace."""
