@@ -143,6 +143,32 @@ def test_the_panel_shows_guards_of_an_input(open_page):
     assert "2 <= input_ids.shape[1] <= 4096" in opened.tab.inner_text(".panel")
 
 
+def test_levels_open_and_close(open_page):
+    """Expanding a level opens what is closed in view, collapsing closes the innermost."""
+    opened = open_page(hash_="#v=graph")
+    count = lambda: opened.js("probe.shown().filter((s) => s.open).length")  # noqa: E731
+    before = count()
+    opened.tab.keyboard.press("e")
+    more = count()
+    assert more > before
+    opened.tab.keyboard.press("c")
+    assert before <= count() < more
+
+
+def test_chips_lead_to_their_parameter(open_page):
+    """A click on a parameter inside a box selects it, and the panel names its users."""
+    record = capture(20)
+    node = next(n for n in record.graphs[0].nodes if n.target == "torch.nn.functional.embedding")
+    opened = open_page(record, f"#v=graph&s={node.index}")
+    for group in opened.js(f"app.graphView.current.tree.path({node.index})"):
+        opened.js(f"app.graphView.current.layout.open.has({group}) || app.graphView.toggle({group})")
+    x, y = opened.js(f"probe.bring({node.index})")
+    scale = opened.js("app.graphView.canvas.camera.k")
+    opened.tab.mouse.click(x + 40 * scale, y + 45 * scale)
+    assert opened.tab.inner_text(".panel h2") == "embed_tokens.weight"
+    assert "embedding" in opened.tab.inner_text(".panel")
+
+
 def test_ancestors_and_descendants_are_lit(open_page):
     """Ancestors are all that a node depends on, descendants all that depends on it; the rest is dimmed."""
     record = capture(100)
@@ -249,9 +275,18 @@ def test_overlays_colour_nodes_and_say_what_colours_mean(open_page):
     opened = open_page(hash_="#v=graph")
     for name, legend in (("bytes", "MiB"), ("dtype", "f32"), ("device", "cpu")):
         opened.tab.select_option(".tools select", name)
-        opened.js("app.update()")
         assert legend in opened.tab.inner_text(".legend")
         assert opened.js("app.graphView.current.fill(30)").startswith("#")
+
+
+def test_the_panel_never_hides_the_selection(open_page):
+    """On a phone the panel takes half the window; the selected box stays in the other half."""
+    opened = open_page(hash_="#v=graph", width=390, height=780)
+    x, y = opened.js(f"probe.bring({closed(opened)})")
+    opened.tab.mouse.click(x + 40, y + 8)
+    opened.tab.wait_for_timeout(100)
+    top = opened.tab.locator(".panel").bounding_box()["y"]
+    assert opened.js("probe.where(app.state.selected)")[1] < top - 20
 
 
 def test_the_theme_follows_the_system_and_the_switch(open_page):

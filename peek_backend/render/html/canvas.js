@@ -8,6 +8,7 @@ export const MAX_ZOOM = 2.5;
 /** px at the top that the view's tools cover. */
 const TOOLBAR = 56;
 const READABLE = 0.7;
+const MAX_RINGS = 300;
 const TEXT_ZOOM = 0.42;
 const DETAIL_ZOOM = 0.55;
 const SHAPE_ZOOM = 0.6;
@@ -128,9 +129,7 @@ export class Canvas {
     this.pinned = [];
     this.container(ctx, k, tree.root, 0, 0, layout.box(tree.root), 0);
     for (const h of this.headers) this.header(ctx, k, ...h);
-    if (scene.selected !== null) this.ring(ctx, k, scene.selected, this.colours.accent, 2);
-    if (scene.focus !== null && scene.focus !== undefined && scene.focus !== scene.selected)
-      this.ring(ctx, k, scene.focus, this.colours.hit, 2);
+    this.rings(ctx, k, scene);
   }
 
   visible(x, y, box) {
@@ -495,6 +494,14 @@ export class Canvas {
     ctx.textAlign = "center";
     ctx.fillText(`×${text.times}`, left + w - badge / 2 - 5, y + 17.7);
     ctx.textAlign = "left";
+  }
+
+  /** The selection; of a parameter or a value that is read all over, its readers too. */
+  rings(ctx, k, { selected, tree, graph }) {
+    if (selected === null) return;
+    this.ring(ctx, k, selected, this.colours.accent, 2);
+    if (tree.isGroup(selected) || !(tree.chip[selected] || tree.port[selected])) return;
+    for (const user of graph.users(selected).slice(0, MAX_RINGS)) this.ring(ctx, k, user, this.colours.port, 1.5);
   }
 
   ring(ctx, k, item, colour, width) {

@@ -10,7 +10,8 @@ import { Sizes } from "./sizes.js";
 import { packNumbers, unpackNumbers } from "./state.js";
 import { Tree } from "./tree.js";
 
-const MAX_OPEN = 400_000;
+/** Boxes that expanding a level may bring into the picture. */
+const MAX_SHOWN = 400_000;
 
 export class GraphView {
   constructor(app) {
@@ -26,14 +27,17 @@ export class GraphView {
     this.element = h("section.graph", this.canvasEl, this.legend, this.miniEl, this.tip, this.tools());
     this.scenes = new Map();
     this.draw = perFrame(() => this.paint());
-    new ResizeObserver(() => {
-      if (this.canvas && this.element.isConnected) {
-        this.canvas.resize();
-        this.fitOnce();
-        this.draw();
-      }
-    }).observe(this.element);
+    new ResizeObserver(() => this.resized()).observe(this.element);
     this.listen();
+  }
+
+  /** The panel came or went, or the window changed: what is selected stays in view. */
+  resized() {
+    if (!this.canvas || !this.element.isConnected) return;
+    this.canvas.resize();
+    if (!this.fitted) this.fitOnce();
+    else this.follow();
+    this.draw();
   }
 
   tools() {
@@ -41,7 +45,10 @@ export class GraphView {
       h("button.tool", { title: label, "aria-label": label, onclick: act }, icon(ICONS[name]));
     this.overlaySelect = h("select", {
       "aria-label": "Colour nodes by",
-      onchange: (e) => this.app.set({ overlay: e.target.value }),
+      onchange: (e) => {
+        this.app.set({ overlay: e.target.value });
+        this.update();
+      },
     });
     return h(
       "div.tools",
@@ -235,23 +242,18 @@ export class GraphView {
   level(direction) {
     const { layout, tree } = this.current;
     const open = new Set(layout.open);
-    const found = [];
-    layout.walk((item, x, y, box) => {
+    let shown = 0;
+    layout.walk((item, x, y, { content }) => {
+      shown++;
       if (!tree.isGroup(item) || item === tree.root) return true;
-      if (direction > 0 ? !box.content : box.content && !box.boxes?.length && !box.content.boxes.some((b) => b.content))
-        found.push(item);
+      const innermost = content !== null && content.boxes.every((b) => b.content === null);
+      if (direction < 0 && innermost) open.delete(item);
+      if (direction > 0 && content === null && shown < MAX_SHOWN) {
+        open.add(item);
+        shown += tree.children[item - tree.N].length;
+      }
       return true;
     });
-    let shown = open.size;
-    for (const item of found) {
-      if (direction < 0) {
-        open.delete(item);
-        continue;
-      }
-      shown += tree.children[item - tree.N].length;
-      if (shown > MAX_OPEN) break;
-      open.add(item);
-    }
     layout.setOpen(open);
     this.remember(this.current);
     this.draw();

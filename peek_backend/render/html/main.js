@@ -249,10 +249,10 @@ class App {
     document.body.dataset.view = view;
     this.pick.value = String(this.state.graph);
     this.pick.hidden = this.capture.graphs.length < 2;
+    if (this.graph) this.panel.update(); // before the view, which takes what width is left
     if (this.main.firstChild !== shown.element) fill(this.main, shown.element);
     if (this.graph || view === "overview" || view === "timeline" || view === "diff") shown.update();
     else fill(this.main, h("p.empty", "Nothing was captured."));
-    if (this.graph) this.panel.update();
     this.set({});
   }
 
