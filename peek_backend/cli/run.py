@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from ..errors import PeekError
+from ..model import CaptureRecord
 from ..snapshot import read
 from ..snapshot.atomic import os_error
 from ..snapshot.journal import SUFFIX
@@ -138,7 +139,9 @@ class _Report:
         children = children_of(recorder.root)
         yield ""
         if recorder.session is not None or recorder.problems:
-            yield document(recorder.record, self.view).rstrip("\n")
+            record = recorder.record
+            yield document(record, self.view).rstrip("\n")
+            yield from _explained(record, self.view, visible(self.path))
         elif children:
             yield "no graph was captured in this process: its child processes used torch.compile"
         else:
@@ -151,6 +154,20 @@ class _Report:
         if len(children) > MOST_CHILDREN:
             yield f"peek: … and {len(children) - MOST_CHILDREN} more"
         yield f"peek: look again with: peek show {visible(self.path)}"
+
+
+def _explained(record: CaptureRecord, view: View, path: str) -> Iterator[str]:
+    """What to mend, below the tables; nothing where all went into one graph, or where the report is markup."""
+    from ..analysis.stats import stats
+    from ..render.explain import explain_text
+    from ..render.table import Layout
+
+    counts = stats(record)
+    if not any((counts.breaks, counts.recompiles, counts.failed, counts.given_up, not counts.graphs)):
+        return
+    if not Layout(format=view.format).markup:
+        yield ""
+        yield explain_text(record, width=view.width, color=view.color, file=path).rstrip("\n")
 
 
 def _what_is_in(path: Path) -> str:
