@@ -151,6 +151,9 @@ export class Graph {
 
 export const baseName = (path) => path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1);
 
+/** `1 node`, `10,000 nodes`. */
+export const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+
 export function bytesText(count) {
   if (count === null || count === undefined) return "";
   for (const unit of ["B", "KiB", "MiB", "GiB", "TiB"]) {

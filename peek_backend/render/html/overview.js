@@ -1,6 +1,6 @@
 // The overview: the verdict, the numbers behind it, what to mend first, every graph. Facts come ready from Python.
 
-import { baseName, bytesText } from "./data.js";
+import { baseName, bytesText, plural } from "./data.js";
 import { fill, h } from "./dom.js";
 
 const KEPT = 15;
@@ -144,8 +144,8 @@ export class OverviewView {
       );
     const none = gradients.filter(([, node]) => node === null).map(([input]) => input);
     const words = [
-      `${bytesText(bytes)} in ${saved.length} values, ${bytesText(fresh)} of it not inputs`,
-      recomputed.length ? `${recomputed.length} ops computed again instead` : "",
+      `${bytesText(bytes)} in ${plural(saved.length, "value")}, ${bytesText(fresh)} of it not inputs`,
+      recomputed.length ? `${plural(recomputed.length, "op")} computed again instead` : "",
       none.length ? `no gradient for ${none.slice(0, 6).join(", ")}` : "",
     ];
     return h(

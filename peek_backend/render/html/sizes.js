@@ -1,5 +1,6 @@
 // How large each box is, and the texts in it. Needs only a `measure(text, font)`, so that tests run without a canvas.
 
+import { plural } from "./data.js";
 import { CHIP_H, MAX_CHIPS } from "./layout.js";
 
 const SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
@@ -109,7 +110,7 @@ export class Sizes {
         value: this.groupValue(item),
         note: graph.groupText("note", g),
       };
-      text.count = `${ops.toLocaleString("en")} ${ops === 1 ? "op" : "ops"}`;
+      text.count = plural(ops, "op");
       const what = ops === 1 ? graph.short(this.onlyOp(g)) : text.count;
       text.meta = `${what}${text.value ? " · " + text.value : ""}`;
       this.texts.set(item, text);

@@ -1,6 +1,6 @@
 // The user's code with the nodes that each line made; from a node to its line and back.
 
-import { baseName } from "./data.js";
+import { baseName, plural } from "./data.js";
 import { fill, h } from "./dom.js";
 
 const MAX_LINES = 4000;
@@ -58,10 +58,7 @@ export class SourceView {
             },
           },
           h("b", baseName(name)),
-          h(
-            "small.muted",
-            `${total(files.get(name)).toLocaleString("en")} nodes · ${plural(files.get(name).size, "line")}`,
-          ),
+          h("small.muted", `${plural(total(files.get(name)), "node")} · ${plural(files.get(name).size, "line")}`),
         ),
       ),
     );
@@ -113,7 +110,8 @@ export class SourceView {
         "button.chip",
         {
           class: list.includes(node) ? "on" : "",
-          title: list.length === 1 ? `${graph.name(list[0])}: ${graph.valueText(list[0])}` : `${list.length} nodes`,
+          title:
+            list.length === 1 ? `${graph.name(list[0])}: ${graph.valueText(list[0])}` : plural(list.length, "node"),
           onclick: () =>
             list.length === 1
               ? this.app.select(list[0])
@@ -130,7 +128,6 @@ export class SourceView {
   }
 }
 
-const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 const total = (lines) => {
   let n = 0;
   for (const e of lines.values()) n += e.nodes.length;
