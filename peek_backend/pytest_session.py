@@ -6,7 +6,6 @@ and a Markdown summary for GitHub, deletions where ``--peek-update=all`` asks fo
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -15,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from .github import github_prefix, summarise_on_github
 from .pinned import Outcome, base_for, in_ci, project_policy, shown
 from .render.diff_github import MAX_COMMANDS, render_github
-from .render.diff_markdown import render_markdown, render_summary
-from .snapshot.store import PENDING, SUFFIX, delete, safe_stem, snapshots_in
+from .render.diff_markdown import render_markdown
+from .snapshot.store import SUFFIX, delete, safe_stem, snapshots_in
 
 COMPARED = ("same", "warned", "failed", "changed", "reworded")
 WRITTEN = ("new", "changed", "reworded", "replaced")
@@ -33,26 +33,6 @@ def told_to_github(outcome: Outcome, root: Path) -> dict[str, Any]:
         "github": render_github([outcome.verdict], prefix=github_prefix(root)),
         "markdown": render_markdown(outcome.verdict, where_is=shown(outcome.slot.path)),
     }
-
-
-def github_prefix(root: Path) -> str:
-    """The folder of the project within the checkout, with a slash behind it; empty for its top."""
-    workspace = os.environ.get("GITHUB_WORKSPACE", "")
-    if not workspace:
-        return ""
-    with contextlib.suppress(ValueError, OSError):
-        inside = root.resolve().relative_to(Path(workspace).resolve()).as_posix()
-        return "" if inside == "." else f"{inside}/"
-    return ""
-
-
-def summarise_on_github(texts: list[str], environ: Mapping[str, str] | None = None) -> None:
-    """Append Markdown to the job's summary, if GitHub gave a file for it. A refusal of the system changes no result."""
-    path = (os.environ if environ is None else environ).get("GITHUB_STEP_SUMMARY")
-    if not path or not texts:
-        return
-    with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as summary:
-        summary.write(render_summary(texts, 1_000_000 - min(summary.tell(), 999_000)))
 
 
 class SnapshotSession:
@@ -224,6 +204,3 @@ def _counts(did: Counter) -> str:
         else ""
     )
     return ", ".join(parts) + ci
-
-
-__all__ = ["PENDING", "SnapshotSession", "github_prefix", "summarise_on_github", "told_to_github"]

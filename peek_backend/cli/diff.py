@@ -1,0 +1,217 @@
+"""``peek diff``: what changed between two captures or snapshots, or two folders of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from ..errors import PeekError, unknown_name
+from ..options import resolve, wants_color
+from ..pinned import project_policy, project_root
+from ..snapshot.atomic import write_bytes
+from .operands import Missing, Side, sides
+from .output import tell, write_stdout
+
+FORMATS = ("text", "json", "github", "markdown", "html", "dot", "svg", "png", "pdf")
+SUFFIXES = {
+    ".txt": "text", ".json": "json", ".md": "markdown", ".html": "html",
+    ".dot": "dot", ".gv": "dot", ".svg": "svg", ".png": "png", ".pdf": "pdf",
+}  # fmt: skip
+PICTURES = ("dot", "svg", "png", "pdf")
+
+SAME, FAILED, UNUSABLE, MISSING, OBSOLETE, NOTHING = range(6)
+"""Exit codes: same or only information, a failing difference, unreadable, snapshot missing, obsolete, nothing captured."""
+
+
+@click.command()
+@click.argument("old", metavar="A")
+@click.argument("new", metavar="[B]", required=False)
+@click.option("--format", "format_", metavar="NAME", help=f"One of {', '.join(FORMATS)}.")
+@click.option("--strict", is_flag=True, help="Warnings fail: improvements must be accepted too.")
+@click.option("--color", metavar="WHEN", help="auto, always or never.")
+@click.option("-o", "--output", metavar="FILE", help="Write there; the suffix picks the format.")
+def diff(
+    old: str, new: str | None, format_: str | None, strict: bool, color: str | None, output: str | None
+) -> int:
+    """Compare A with B: snapshots (.graph), captures (.json, .peek.jsonl, .pt2) or folders of snapshots.
+
+    Each may be git:REV or git:REV:PATH. Without B, a revision is compared with the working tree, and a path with its last commit.
+    svg, png, pdf and dot draw both graphs as one, with what changed marked. [tool.peek] of pyproject.toml says what fails.
+
+    Exit code: 0 same or only information, 1 a failing difference, 2 unreadable, 3 a snapshot is missing, 5 nothing was captured.
+    """
+    chosen = _format(format_, output)
+    try:
+        left, right = sides(old, new)
+    except Missing as error:
+        tell(str(error))
+        return MISSING
+    root = project_root(Path.cwd())
+    pairs = list(_pairs(left, right, project_policy(root), strict))
+    options, _ = resolve({"color": color} if color is not None else {})
+    show = Show(chosen, root, wants_color(options.color, sys.stdout) and output is None, _width(), output)
+    show.write(pairs)
+    return exit_code(pairs)
+
+
+def _format(name: str | None, output: str | None) -> str:
+    if name is not None:
+        if name.lower() not in FORMATS:
+            raise unknown_name("format", name, FORMATS)
+        return name.lower()
+    if output is None:
+        return "text"
+    suffix = Path(output).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise PeekError(
+            f"cannot tell what to write to {output!r}",
+            "",
+            f"end it in one of {' '.join(SUFFIXES)}, or add --format",
+        )
+    return SUFFIXES[suffix]
+
+
+def _width() -> int:
+    return min(max(shutil.get_terminal_size().columns, 40), 160) if sys.stdout.isatty() else 80
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One snapshot on both sides. ``path`` is empty for two single files; ``only`` says on which side it is when not on both."""
+
+    path: str
+    verdict: object = None
+    diff: object = None
+    only: str = ""
+    nothing: bool = False
+
+
+def _pairs(left: Side, right: Side, policy, strict: bool) -> Iterator[Pair]:
+    from ..diff import compare, verdict
+
+    for path in sorted({*left.files, *right.files}):
+        if path not in left.files or path not in right.files:
+            yield Pair(path, only="old" if path in left.files else "new")
+            continue
+        new = right.files[path]()
+        found = compare(left.files[path](), new)
+        nothing = any(entry.state == "NOTHING" for entry in new.skipped)
+        yield Pair(path, verdict(found, policy, strict=strict), found, nothing=nothing)
+
+
+def exit_code(pairs: Sequence[Pair]) -> int:
+    """A failing difference, else a capture of nothing, else 0."""
+    if any(pair.nothing for pair in pairs):
+        return NOTHING
+    return FAILED if any(pair.verdict is not None and pair.verdict.failed for pair in pairs) else SAME
+
+
+@dataclass(frozen=True)
+class Show:
+    """Writes comparisons in one format, to stdout or a file."""
+
+    format: str
+    root: Path
+    color: bool = False
+    width: int = 80
+    output: str | None = None
+
+    def write(self, pairs: Sequence[Pair]) -> None:
+        data = (
+            getattr(self, f"as_{self.format}")(pairs)
+            if self.format not in PICTURES
+            else self.as_picture(pairs)
+        )
+        if self.output is not None:
+            write_bytes(
+                self.output, data if isinstance(data, bytes) else data.encode("utf-8", "backslashreplace")
+            )
+        elif isinstance(data, bytes):
+            if sys.stdout.isatty():
+                raise PeekError("an image is no text for a terminal", "", "add -o diff.png, or pipe it on")
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+        else:
+            write_stdout(data)
+
+    def as_text(self, pairs: Sequence[Pair]) -> str:
+        """Each difference; of a folder one line for all that are equal."""
+        from ..render.diff_text import render_text
+
+        single = len(pairs) == 1 and not pairs[0].path
+        told = [
+            p for p in pairs if p.verdict is not None and (single or p.verdict.level not in ("same", "info"))
+        ]
+        texts = [
+            render_text(p.verdict, width=self.width, color=self.color, where_is=p.path, hints=())
+            for p in told
+        ]
+        lines = [f"{'removed' if p.only == 'old' else 'new'}: {p.path}" for p in pairs if p.only]
+        if not single:
+            equal = sum(p.verdict is not None for p in pairs) - len(told)
+            lines.append(
+                f"{equal} of {len(pairs)} snapshots are the same" if pairs else "no snapshots on either side"
+            )
+        return "\n".join([*texts, *lines]).rstrip("\n") + "\n"
+
+    def as_json(self, pairs: Sequence[Pair]) -> str:
+        """One document for two files; for folders a list of them, with the paths that are on one side only."""
+        from ..render.diff_json import VERSION, diff_data, render_json
+
+        if len(pairs) == 1 and not pairs[0].path:
+            return render_json(pairs[0].verdict, pairs[0].diff)
+        data = {
+            "format": "peek-diffs",
+            "version": VERSION,
+            "diffs": [
+                {"path": p.path, **diff_data(p.verdict, p.diff)} for p in pairs if p.verdict is not None
+            ],
+            "added": [p.path for p in pairs if p.only == "new"],
+            "removed": [p.path for p in pairs if p.only == "old"],
+        }
+        return json.dumps(data, indent=1) + "\n"
+
+    def as_markdown(self, pairs: Sequence[Pair]) -> str:
+        from ..render.diff_markdown import render_markdown, render_summary
+        from ..render.escape import markdown_code
+
+        texts = [
+            render_markdown(p.verdict, where_is=p.path)
+            for p in pairs
+            if p.verdict is not None and (not p.path or p.verdict.level != "same")
+        ]
+        texts += [
+            f"- {'removed' if p.only == 'old' else 'new'}: {markdown_code(p.path)}" for p in pairs if p.only
+        ]
+        return render_summary(texts or ["No graph changed."])
+
+    def as_github(self, pairs: Sequence[Pair]) -> str:
+        """The commands; the whole Markdown goes to the job's summary where GitHub gives a file for it."""
+        from ..github import github_prefix, summarise_on_github
+        from ..render.diff_github import render_github
+
+        summarise_on_github([self.as_markdown(pairs)])
+        verdicts = [p.verdict for p in pairs if p.verdict is not None]
+        return render_github(verdicts, prefix=github_prefix(self.root))
+
+    def as_html(self, pairs: Sequence[Pair]) -> str:
+        from ..render.diff_html import render_html
+
+        found = [(p.verdict, p.diff, p.path) for p in pairs if p.verdict is not None]
+        return render_html(found, only=[(p.path, p.only) for p in pairs if p.only])
+
+    def as_picture(self, pairs: Sequence[Pair]) -> str | bytes:
+        from ..render.diff_picture import diff_dot
+        from ..render.image import render_image
+
+        found = [p.diff for p in pairs if p.diff is not None]
+        if not found:
+            raise PeekError("there is nothing to draw", "no snapshot is on both sides", "name two snapshots")
+        text = diff_dot(found)
+        return text if self.format == "dot" else render_image(text, self.format)

@@ -1,0 +1,30 @@
+"""Where a GitHub workflow shows what was found: paths from the checkout, and the job's summary."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from .render.diff_markdown import render_summary
+
+
+def github_prefix(root: Path) -> str:
+    """The folder of the project within the checkout, with a slash behind it; empty for its top."""
+    workspace = os.environ.get("GITHUB_WORKSPACE", "")
+    if not workspace:
+        return ""
+    with contextlib.suppress(ValueError, OSError):
+        inside = root.resolve().relative_to(Path(workspace).resolve()).as_posix()
+        return "" if inside == "." else f"{inside}/"
+    return ""
+
+
+def summarise_on_github(texts: list[str], environ: Mapping[str, str] | None = None) -> None:
+    """Append Markdown to the job's summary, if GitHub gave a file for it. A refusal of the system changes no result."""
+    path = (os.environ if environ is None else environ).get("GITHUB_STEP_SUMMARY")
+    if not path or not texts:
+        return
+    with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as summary:
+        summary.write(render_summary(texts, 1_000_000 - min(summary.tell(), 999_000)))
