@@ -23,6 +23,11 @@ VERBS = {
     "show": "Show a saved capture or a .pt2 file as a table, a tree or a picture.",
     "trace": "Say what a node or a line came from and what became of it, over all stages.",
     "explain": "Say why: graph breaks, recompiles, guards, static sizes and compile times of a capture.",
+    "snapshot": "Run a program and pin down what it compiled.",
+    "diff": "Compare two captures, snapshots or folders of snapshots, also those of a git revision.",
+    "review": "Accept or reject the changes of snapshots that wait.",
+    "check": "Check that the snapshots of a project hold; for CI and pre-commit.",
+    "prune": "Delete snapshots whose test or program is gone.",
     "doctor": "Say what is installed, what is missing and the command that brings it.",
 }
 """The verbs, each a module of this package with a command of its name, and their help line."""
