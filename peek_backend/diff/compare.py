@@ -121,7 +121,12 @@ def _renamed_frames(before: dict[Key, Graph], after: dict[Key, Graph]) -> dict[K
     if len(gone) != 1 or len(come) != 1:
         return before
     (old_name,), (new_name,) = gone, come
-    return {(new_name, *k[1:]) if k[0] == old_name else k: graph for k, graph in before.items()}
+    return {
+        (new_name, *key[1:]) if key[0] == old_name else key: replace(graph, frame=new_name)
+        if key[0] == old_name
+        else graph
+        for key, graph in before.items()
+    }
 
 
 def _place(graph: Graph) -> Place | None:
@@ -178,12 +183,13 @@ def _notes(old: Snapshot, new: Snapshot) -> Iterator[Edit]:
 def _folded(edits: Iterable[Edit], graphs: Iterable[GraphDiff], events: Iterable[Edit]) -> Iterator[Edit]:
     """Folds what a new or vanished break moves from one graph into another: ops, inputs and outputs of the frames that it cuts.
 
-    A break added in ``f`` takes ops out of ``f`` into ``f ▸ resume#1``; that is one edit, not one an op.
+    A break added in ``f`` takes ops out of ``f`` into ``f ▸ resume#1``; that is one edit, not one an op. Where no break was
+    recorded, the resume function that came or went tells of it.
     """
     graphs = list(graphs)
-    signs = {edit.kind for edit in events}
+    told = any(edit.kind in ("break:added", "break:removed") for edit in events)
     cut = {_frame(g) for g in graphs if (g.old is None or g.new is None) and _is_resume(g)}
-    if not cut or not signs & {"break:added", "break:removed"}:
+    if not cut:
         yield from edits
         return
     moved = _ops_that_moved(graphs, cut)
@@ -193,7 +199,8 @@ def _folded(edits: Iterable[Edit], graphs: Iterable[GraphDiff], events: Iterable
     titles = {g.title: _frame(g) for g in graphs}
     for edit in edits:
         frame = titles.get(edit.graph.partition("/")[0])
-        if frame in cut and _comes_of_the_cut(edit, names):
+        is_half = edit.kind in ("graph:added", "graph:removed")
+        if frame in cut and _comes_of_the_cut(edit, names) and (told or not is_half):
             continue
         if frame in cut and edit.kind in ("op:added", "op:removed") and moved[edit.kind, edit.target] > 0:
             moved[edit.kind, edit.target] -= 1

@@ -234,7 +234,7 @@ def guard_edits(old: Graph, new: Graph, symbols: SymbolMap) -> Iterator[Edit]:
 
 
 def _speaks_of_symbols(text: str) -> bool:
-    return any(_SYMBOL.fullmatch(word) for word in _WORD.findall(text)) or not _WORD.search(text)
+    return any(_SYMBOL.fullmatch(word) for word in _WORD.findall(text))
 
 
 class TypeComparer:

@@ -65,8 +65,8 @@ def used(graph: Graph) -> set[int]:
 
 def insert_op(rng: random.Random, graph: Graph):
     """A multiplication behind a tensor, which all users now read."""
-    first = len(graph.inputs)
-    places = [k for k in tensors(graph) if first + k in used(graph)]
+    first, read = len(graph.inputs), used(graph)
+    places = [k for k in tensors(graph) if first + k in read]
     if not places:
         return None
     k = rng.choice(places)
@@ -85,10 +85,8 @@ def insert_op(rng: random.Random, graph: Graph):
 
 def remove_op(rng: random.Random, graph: Graph):
     """An op taken out; its users read its first operand."""
-    first = len(graph.inputs)
-    places = [
-        k for k, n in enumerate(graph.nodes) if n.operands and n.operands[0] >= 0 and first + k in used(graph)
-    ]
+    first, read = len(graph.inputs), used(graph)
+    places = [k for k, n in enumerate(graph.nodes) if n.operands and n.operands[0] >= 0 and first + k in read]
     if not places:
         return None
     k = rng.choice(places)
