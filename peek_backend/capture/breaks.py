@@ -39,18 +39,23 @@ class Message(NamedTuple):
     link: str | None = None
 
 
-def read_break(reason: Any, callers: Sequence[StackFrame] = ()) -> BreakInfo:
-    """A ``GraphCompileReason`` as BreakInfo. ``callers`` led to the compiled frame, outermost first."""
+def read_break(reason: Any, callers: Sequence[StackFrame] = (), *, resumed: bool = False) -> BreakInfo:
+    """A ``GraphCompileReason`` as BreakInfo. ``callers`` led to the compiled frame, outermost first.
+
+    ``resumed`` says that the frame continues another, whose own line is the last of the callers.
+    """
     message = parse_message(reason.reason)
-    stack = _joined(callers, [_stack_frame(f) for f in reason.user_stack])
+    stack = _joined(callers, user_frames(reason.user_stack), resumed=resumed)
     return _break_info(message, stack, text=reason.reason)
 
 
-def skipped_break(error: BaseException, callers: Sequence[StackFrame] = ()) -> BreakInfo:
+def skipped_break(
+    error: BaseException, callers: Sequence[StackFrame] = (), *, resumed: bool = False
+) -> BreakInfo:
     """The break that made Dynamo leave a whole frame in eager, from the ``Unsupported`` that ended its compile."""
-    inner = user_frames(getattr(error, "real_stack", None))
-    text = str(error)
-    return _break_info(parse_message(text), _joined(callers, inner), split=False, text=text)
+    text, inner = str(error), user_frames(getattr(error, "real_stack", None))
+    stack = _joined(callers, inner, resumed=resumed)
+    return _break_info(parse_message(text), stack, split=False, text=text)
 
 
 def _break_info(
@@ -153,9 +158,19 @@ def place(file: str | None, line: int | None, function: str = "") -> StackFrame 
 _RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 
 
-def _joined(callers: Sequence[StackFrame], inner: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
+def _joined(
+    callers: Sequence[StackFrame], inner: Sequence[StackFrame], *, resumed: bool
+) -> tuple[StackFrame, ...]:
     """The callers, then the frames that Dynamo traced, as one stack of the program."""
-    return tidy((*callers, *inner))
+    outer, traced = tidy(callers), tidy(inner)
+    if (
+        resumed
+        and outer
+        and traced
+        and (outer[-1].file, outer[-1].function) == (traced[0].file, traced[0].function)
+    ):
+        outer = outer[:-1]
+    return (*outer, *traced)
 
 
 def tidy(stack: Sequence[StackFrame]) -> tuple[StackFrame, ...]:

@@ -276,7 +276,9 @@ def _copied(fn: Any) -> Any:
         return types.MethodType(_copied(fn.__func__), fn.__self__)
     if not isinstance(fn, types.FunctionType):
         return fn
-    copied = types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    copied = types.FunctionType(
+        fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
+    )
     copied.__kwdefaults__ = fn.__kwdefaults__
     copied.__dict__.update(fn.__dict__)
     return copied
@@ -459,7 +461,7 @@ def _callers(frame: Any, code: Any) -> tuple[tuple[str, int, str], ...]:
     inside, found = (torch_folder(), _PEEK_FOLDER), []
     while frame is not None and len(found) < _MOST_CALLERS:
         here = frame.f_code
-        if here is code or not here.co_filename.startswith(inside):
+        if here is code or not here.co_filename.startswith((inside, "<frozen")):
             found.append((here.co_filename, frame.f_lineno or here.co_firstlineno, here.co_name))
         frame = frame.f_back
     return tuple(reversed(found))

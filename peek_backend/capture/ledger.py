@@ -278,7 +278,7 @@ class Ledger:
             if reason.reason.startswith(DDP_SPLIT):
                 compile.buckets += 1
                 continue
-            event = read_break(reason, compile.callers)
+            event = read_break(reason, compile.callers, resumed=self._continues(compile))
             compile.breaks.append(msgspec.structs.replace(event, frame=compile.frame))
 
     def _finish(self, compile: Compile, error: BaseException | None) -> None:
@@ -303,9 +303,12 @@ class Ledger:
         soft = kind in _SOFT
         compile.raised = compile.one_graph or not (soft or compat.errors_suppressed())
         if soft:
-            event = skipped_break(error, compile.callers)
+            event = skipped_break(error, compile.callers, resumed=self._continues(compile))
             compile.breaks.append(msgspec.structs.replace(event, frame=compile.frame))
         compile.breaks = [msgspec.structs.replace(b, split=False, compile_id=None) for b in compile.breaks]
+
+    def _continues(self, compile: Compile) -> bool:
+        return self.frames[compile.frame].root is not None
 
     def _recompiled(self, compile: Compile, frame: Frame) -> None:
         """Notes a successful compile of a code object after its first."""

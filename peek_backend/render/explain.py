@@ -519,6 +519,8 @@ def _symbol_row(graph: GraphRecord, symbol: SymbolInfo) -> Why:
 
 
 def _guards(page: _Page, record: CaptureRecord) -> None:
+    if not any(graph.guards for graph in record.graphs):
+        page.add("no guards are recorded")
     for graph in captured_graphs(record):
         if graph.guards:
             page.head(f"Guards of {name_text(graph.name)} [{graph.compile_id}]")
