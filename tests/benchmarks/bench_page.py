@@ -2,7 +2,7 @@
 
 The graph is Llama-shaped (tests/page/synthetic.py). Frames are drawn at 1280×800 and read back, so that the time includes the
 raster. Graphviz's SVG is that of ``--full``, of the same model with fewer layers, since ``dot`` needs minutes for
-10,000 nodes. For dagre and elkjs set ``PEEK_BENCH_NODE_MODULES`` to a folder in which
+10,000 nodes. For dagre and elkjs set ``BENCH_NODE_MODULES`` to a folder in which
 ``npm install @dagrejs/dagre elkjs`` ran.
 """
 
@@ -25,7 +25,7 @@ from ..page.conftest import ARGUMENTS, PROBES
 from ..page.synthetic import capture
 from .harness import Row, seconds
 
-GRAPHVIZ_NODES = 800
+GRAPHVIZ_NODES = 2_000
 PEER_NODES = 800
 PEER_LIMIT = 60
 """Seconds after which another layout is given up."""
@@ -136,7 +136,7 @@ new ELK().layout({ id: "r", layoutOptions: { "elk.algorithm": "layered", "elk.di
 
 def peers(folder: Path) -> Iterator[Row]:
     """Layout of the same graph by dagre and elkjs, flat and without parameters; nothing without their modules."""
-    modules = os.environ.get("PEEK_BENCH_NODE_MODULES")
+    modules = os.environ.get("BENCH_NODE_MODULES")
     if not modules or shutil.which("node") is None:
         return
     graph = capture(PEER_NODES).graphs[0]

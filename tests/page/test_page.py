@@ -102,6 +102,7 @@ def test_search_finds_by_field(open_page):
     assert found("dtype:i64") == sum(getattr(n.value, "dtype", "") == "int64" for n in graph.nodes)
     assert found("shape:[1,s0,1376]") == 12 * 4
     assert found("shape:[1,*,1376]") == 12 * 4
+    assert found("module:layers.1 op:linear") == 7
     assert found("file:modeling_llama.py:254") == 12
     assert found("module:layers.*.mlp.gate_proj") == 12
     assert found('"modeling_llama" op:nothing') == 0
@@ -426,7 +427,7 @@ def test_hostile_text_without_javascript(chromium, tmp_path):
     tab = context.new_page()
     tab.goto(path.as_uri())
     assert tab.locator("img, iframe").count() == 0
-    assert tab.locator("script").count() == 2
+    assert tab.locator("script").count() == 3
     assert TEXTS[1] in tab.inner_text("body")
     context.close()
 
@@ -444,6 +445,20 @@ def test_without_javascript_there_is_an_overview_and_tables(chromium, tmp_path):
     assert "F.embedding" in text
     assert 10 < tab.locator("tr").count() <= 500 + 10
     context.close()
+
+
+def test_a_damaged_capture_leaves_the_plain_page(open_page, tmp_path):
+    """Data that cannot be read give one sentence, above the overview and tables that need no script."""
+    opened = open_page()
+    broken = re.sub(r'(id="capture">)[A-Za-z0-9+/]{40}', r"\1" + "A" * 40, page(capture(20)))
+    path = tmp_path / "broken.html"
+    path.write_text(broken, encoding="utf-8")
+    opened.tab.goto(path.as_uri())
+    opened.tab.wait_for_selector("#broken:not([hidden])")
+    assert "could not read its capture" in opened.tab.inner_text("#broken")
+    assert "What to mend first" in opened.tab.inner_text("body")
+    opened.errors.clear()
+    opened.requests.clear()
 
 
 def test_the_policy_allows_no_request(open_page):

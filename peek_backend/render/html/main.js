@@ -42,6 +42,10 @@ const KEYS = [
   ["?", "this list"],
 ];
 
+const SAVE_AFTER = 120; // ms
+/** Characters of open containers that an address keeps; of more, it opens the first view. */
+const MAX_OPEN_TEXT = 8000;
+
 class App {
   constructor(payload) {
     this.capture = new Capture(payload);
@@ -226,14 +230,21 @@ class App {
     return Number(m[2]) < limit ? Number(m[2]) + (m[1] ? graph.n : 0) : null;
   }
 
+  /** Changes the state; the address follows a moment later, since browsers count its changes. */
   set(change) {
     Object.assign(this.state, change);
-    const { selected, graph } = this.state;
+    clearTimeout(this.saving);
+    this.saving = setTimeout(() => this.save(), SAVE_AFTER);
+  }
+
+  save() {
+    const { selected, graph, open } = this.state;
     const n = this.graph?.n ?? 0;
     this.hash = writeHash({
       ...this.state,
       graph: graph === 0 ? null : graph,
       selected: selected === null ? null : selected < n ? String(selected) : `g${selected - n}`,
+      open: open.length > MAX_OPEN_TEXT ? "" : open,
     });
     try {
       history.replaceState(null, "", this.hash);
@@ -439,6 +450,7 @@ async function start() {
 
 start().catch((error) => {
   const note = $("#broken");
+  document.documentElement.classList.remove("js", "live"); // what was there without the script is better than nothing
   note.hidden = false;
   note.textContent = `The page could not read its capture: ${error.message}`;
   throw error;

@@ -30,8 +30,9 @@ _HEAD = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="peek-backend">
 <meta name="color-scheme" content="light dark">
-<title>{title}</title>
+<title>{title} · peek</title>
 <style>{style}</style>
+<script>{first}</script>
 </head>
 <body>
 <div id="app"></div>
@@ -45,6 +46,10 @@ _TAIL = """<script type="application/octet-stream" id="capture">{data}</script>
 </body>
 </html>
 """
+
+
+# Hides the plain page before it is painted; the main script stands behind all that it needs.
+_FIRST = 'document.documentElement.classList.add("js")'
 
 
 def page(
@@ -67,7 +72,11 @@ def page(
         payload["diff"] = diff_payload(payload["graphs"], diff)
     script, style = assets()
     head = _HEAD.format(
-        policy=policy(script, style), title=esc(title), style=style, plain=plain_html(record, overview)
+        first=_FIRST,
+        policy=policy(script, style),
+        title=esc(title),
+        style=style,
+        plain=plain_html(record, overview),
     )
     return head + _TAIL.format(data=encode(payload), script=script)
 
@@ -93,7 +102,7 @@ def assets() -> tuple[str, str]:
 def policy(script: str, style: str) -> str:
     """Nothing may be loaded or sent; this script and this style may run; images the page itself makes may show."""
     return (
-        f"default-src 'none'; script-src 'sha256-{_hash(script)}'; style-src 'sha256-{_hash(style)}'; "
+        f"default-src 'none'; script-src 'sha256-{_hash(_FIRST)}' 'sha256-{_hash(script)}'; style-src 'sha256-{_hash(style)}'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
 

@@ -34,18 +34,21 @@ export function parseQuery(text) {
   return terms;
 }
 
+const lowered = (v) => ({
+  text: v.full.toLowerCase(),
+  dtype: (v.dtype ?? "").toLowerCase(),
+  shape: (v.shape ?? "").replace(/\s/g, "").toLowerCase(),
+  device: (v.device ?? "").toLowerCase(),
+  bytes: v.bytes ?? null,
+});
+
 /** The searchable texts of a graph: every string and value lowered once, each node then compares numbers. */
 export class Index {
   constructor(graph, kindNames) {
-    Object.assign(this, { graph, kindNames, cache: new Map() });
-    this.lower = graph.strings.map((s) => s.toLowerCase());
-    this.values = graph.capture.values.map((v) => ({
-      text: v.full.toLowerCase(),
-      dtype: (v.dtype ?? "").toLowerCase(),
-      shape: (v.shape ?? "").replace(/\s/g, "").toLowerCase(),
-      device: (v.device ?? "").toLowerCase(),
-      bytes: v.bytes ?? null,
-    }));
+    Object.assign(this, { graph, kindNames });
+    const { capture } = graph;
+    this.lower = capture.lower ??= capture.strings.map((text) => text.toLowerCase());
+    this.values = capture.lowerValues ??= capture.values.map(lowered);
   }
 
   /** A mask of the nodes that match, null for an empty query. */
@@ -138,15 +141,11 @@ const LONG = {
 };
 const longName = (short) => Object.keys(LONG).find((k) => LONG[k] === short);
 
+/** `*` stands for anything; a number at the end is whole: `layers.1` is not in `layers.10`. */
 function globTest(word) {
-  if (!word.includes("*")) return (s) => s.includes(word);
-  const pattern = new RegExp(
-    word
-      .split("*")
-      .map((p) => p.replace(/[.+?^${}()|[\]\\]/g, "\\$&"))
-      .join(".*"),
-  );
-  return (s) => pattern.test(s);
+  const parts = word.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&"));
+  const pattern = new RegExp(parts.join(".*") + (/\d$/.test(word) ? "(?!\\d)" : ""));
+  return (text) => pattern.test(text);
 }
 
 /** `[1,16,*]` and `16,512` match in place; `*` stands for one size. */
