@@ -27,7 +27,8 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 def match_inputs(old: Sequence[Input], new: Sequence[Input], by_position: bool) -> list[tuple[int, int]]:
-    """Inputs that are the same: by name; those left by type in order, since an argument may be renamed.
+    """Inputs that are the same: by name; those left by type in order, since an argument may be renamed;
+    a module's parameters and buffers are their names.
 
     ``by_position`` is for inputs whose names are locals (a resume function's, a body's): they match by position first.
     """
@@ -40,12 +41,17 @@ def match_inputs(old: Sequence[Input], new: Sequence[Input], by_position: bool) 
         left, right = {i for i, _ in pairs}, {j for _, j in pairs}
         free: dict[Hashable, list[int]] = {}
         for j in range(len(new) - 1, -1, -1):
-            if j not in right:
+            if j not in right and _may_be_renamed(new[j].name):
                 free.setdefault(key(new[j].type), []).append(j)
         for i, entry in enumerate(old):
-            if i not in left and free.get(key(entry.type)):
+            if i not in left and _may_be_renamed(entry.name) and free.get(key(entry.type)):
                 pairs.append((i, free[key(entry.type)].pop()))
     return sorted(pairs)
+
+
+def _may_be_renamed(name: str) -> bool:
+    """Whether an input is known by a local's name alone: ``x``, ``batch[0]['ids']``, but not ``fc1.weight``."""
+    return "." not in name.partition("[")[0]
 
 
 def _shape_key(t: Type) -> Hashable:

@@ -259,7 +259,7 @@ class TypeComparer:
         self._found.clear()
 
     def _kinds(self, old: Type, new: Type) -> Iterator[str]:
-        if old is None or new is None:  # one side did not record it
+        if old is None and new is None:
             return
         if type(old) is not type(new):
             if not self._same_number(old, new):

@@ -398,7 +398,7 @@ def rename_inputs(rng: random.Random, graph: Graph) -> Graph:
     names = {
         entry.name: f"arg{rng.randrange(1000)}_{j}"
         for j, entry in enumerate(graph.inputs)
-        if not getattr(entry.type, "grad", True)
+        if not getattr(entry.type, "grad", True) and "." not in entry.name
     }
     inputs = tuple([replace(entry, name=names.get(entry.name, entry.name)) for entry in graph.inputs])
 

@@ -190,6 +190,18 @@ def test_inputs_added_removed_reordered_and_renamed():
     assert kinds(three, two) == ["input:removed"]
 
 
+def test_a_parameter_is_its_name():
+    """A parameter under another name is another one, also where its shape is the same; what reads it is not edited."""
+    old = "graph f\n  in   x: f32[4]\n  in   fc1.weight: f32[4] grad\n  %a = torch.sub(x, fc1.weight)  f32[4]\n  out  %a\n"
+    assert sorted(kinds(old, old.replace("fc1", "fc2"))) == ["input:added", "input:removed"]
+
+
+def test_a_type_that_is_no_longer_recorded_is_told():
+    """A node without its type is not the node with it."""
+    old = G + SUB + "  out  %a\n"
+    assert kinds(old, old.replace("torch.sub(x, 1)  f32[4]", "torch.sub(x, 1)")) == ["type:other"]
+
+
 def test_a_branch_of_a_cond_is_compared_by_its_place():
     """An op changed in one body is an edit of that body."""
     text = (
