@@ -22,7 +22,7 @@ FAIL: dict[str, str] = {
     "op:changed": "op changed",
     "op:constant": "constant changed",
     "op:rewired": "operands changed",
-    "op:order": "order of ops with an effect changed",
+    "op:order": "effects reordered",
     "type:dtype": "dtype changed",
     "type:device": "device changed",
     "type:requires_grad": "requires_grad changed",
@@ -171,8 +171,8 @@ class Diff(Struct, frozen=True):
 
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 _LABEL_DIGITS = re.compile(r"(%[\w.]*?)_\d+\b")
-# The 0 of layers.0.attn, but not that of 0.5.
-_PATH_NUMBER = re.compile(r"(?<=[A-Za-z_]\.)\d+(?=\.[A-Za-z_])")
+# A dotted path in a text: its numbers are left open, those of 0.5 are not.
+_PATH = re.compile(r"[^\W\d]\w*(?:\.\w+)+")
 
 
 def pattern(path: str) -> str:
@@ -182,7 +182,7 @@ def pattern(path: str) -> str:
 
 def _general(text: str) -> str:
     """A text in which only the counts behind labels and the numbers in paths are left open."""
-    return _PATH_NUMBER.sub("*", _LABEL_DIGITS.sub(r"\1_*", text))
+    return _PATH.sub(lambda path: pattern(path[0]), _LABEL_DIGITS.sub(r"\1_*", text))
 
 
 def group_edits(edits: Iterable[Edit]) -> list[Group]:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from peek_backend.diff import compare
-from peek_backend.diff.edits import INFO, Edit
+from peek_backend.diff.edits import INFO, Edit, group_edits
 from peek_backend.model.snapshot import Snapshot
 from peek_backend.snapshot.graphfile import parse_graph
 
@@ -281,6 +281,15 @@ def test_what_changed_in_the_environment_is_told_apart():
     )
     diff = compare(old, new)
     assert (diff.edits, diff.env) == ((), (("torch", "2.13", "2.15"),))
+
+
+def test_groups_leave_open_what_is_a_path_and_nothing_else():
+    """Numbers of layers are grouped, also two in a row; constants that differ are not."""
+    edits = [Edit("type:dtype", module=f"l.{k}.0", target=f"l.{k}.0.weight", text=f"l.{k}.0.weight") for k in range(3)]
+    edits += [Edit("op:added", target="f", text=f"f(%gelu_{k}, 0.{k})") for k in range(3)]
+    groups = group_edits(edits)
+    assert [(g.count, g.module, g.text) for g in groups[:1]] == [(3, "l.*.*", "l.*.*.weight")]
+    assert len(groups) == 4
 
 
 def test_one_edit_in_ten_layers_is_one_group():
