@@ -38,7 +38,13 @@ def peek(
         return hand_on(gm, example_inputs, settings.inner, mode=mode, inner_options=settings.inner_options)
 
 
-peek.reset = _REPORT.reset  # type: ignore[attr-defined]  # torch._dynamo.reset() calls it
+def _reset() -> None:
+    _REPORT.reset()
+    if (log := sys.modules.get(f"{__package__}.capture.stagelog")) is not None:
+        log.close_logs()
+
+
+peek.reset = _reset  # type: ignore[attr-defined]  # torch._dynamo.reset() calls it
 
 
 def _stages(

@@ -135,10 +135,10 @@ def _saved(forward: GraphRecord, backward: GraphRecord) -> Iterator[Saved]:
     reads, sizes = users(backward), hints_of(forward) | hints_of(backward)
     for node in saved_nodes(forward):
         entry = entries.get(node.name)
-        size = nbytes(node.value)
+        size = nbytes(node.value) if isinstance(node.value, TensorMeta) else None
         readers = [backward.nodes[i] for i in dict.fromkeys(reads[entry.index])] if entry is not None else []
         yield Saved(
-            node.name, node.index, node.value, nbytes_at(node.value, sizes), None if isinstance(size, int) else size,
+            node.name, node.index, node.value, None if size is None else nbytes_at(node.value, sizes), size if isinstance(size, str) else None,
             node.source, tuple(readers), node.op == "placeholder" or _storage(node) in given,
         )  # fmt: skip
 

@@ -112,7 +112,7 @@ def asks_fx_cache() -> bool:
 
 def skip_of(text: str) -> CudagraphSkip:
     """torch's reason, with the user's line that it quotes (``Found from : File …``)."""
-    frames = parse_stack(text)
+    frames = parse_stack(re.sub(r"^ +File ", "  File ", text, flags=re.MULTILINE))
     reason = re.split(r"\.?\s*Found from\s*:", text)[0].strip()
     return CudagraphSkip(
         reason.removeprefix("skipping cudagraphs due to ").strip(), frames[-1] if frames else None

@@ -108,7 +108,7 @@ class _Reader:
     def _call(self, call: ast.Call, sets: str | None) -> None:
         name = self._kernel_name(call.func)
         if name is not None:
-            args = [n for a in (*call.args, *(k.value for k in call.keywords)) if (n := _buffer(a))]
+            args = [n for a in _operands(call) if (n := _buffer(a))]
             writes = tuple(dict.fromkeys(a for a in args if a in self._fresh)) or ((sets,) if sets else ())
             self._fresh.difference_update(writes)
             self.calls.append(KernelCall(name, tuple(args), writes, self._sources(call.lineno), call.lineno))
@@ -157,6 +157,10 @@ def _dotted(node: ast.expr) -> str:
         parts.append(node.attr)
         node = node.value
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def _operands(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(k.value for k in call.keywords if k.arg != "stream")]
 
 
 def _buffer(node: ast.expr) -> str | None:

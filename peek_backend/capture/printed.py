@@ -30,6 +30,8 @@ from ..model import (
 from ..model.graph import MAX_NESTING
 
 _PLACE = re.compile(r"^\s*# File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.*?), code: (?P<code>.*)$")
+_CLASS = re.compile(r"^(\s*)class (\S+)\(torch\.nn\.Module\):", re.MULTILINE)
+_NO_NAME = re.compile(r"\W")
 _NO_PLACE = re.compile(r"^\s*# No stacktrace found")
 _TENSOR = re.compile(r"^(?P<dtype>[a-z]\w*)\[")
 _DTYPES = {short: str(dtype).removeprefix("torch.") for dtype, short in _dtype_abbrs.dtype_abbrs.items()}
@@ -48,7 +50,7 @@ def parse_graph(text: str, template: GraphRecord) -> GraphRecord:
     """
     import msgspec
 
-    tree = ast.parse(text)
+    tree = ast.parse(_CLASS.sub(_named, text))
     module = next((n for n in tree.body if isinstance(n, ast.ClassDef)), None)
     if module is None:
         raise ValueError("no class in the text of the graph")
@@ -70,6 +72,11 @@ def parse_graph(text: str, template: GraphRecord) -> GraphRecord:
     )
     nodes = _Reader(_forward(module), places, numbers).read()
     return msgspec.structs.replace(template, nodes=nodes, children=children)
+
+
+def _named(line: re.Match[str]) -> str:
+    """A class line that Python can read: torch names a root after its function, ``<lambda>`` too."""
+    return f"{line[1]}class {_NO_NAME.sub('_', line[2])}(torch.nn.Module):"
 
 
 def _all_bodies(bodies: list[ast.ClassDef]) -> list[ast.ClassDef]:
@@ -107,17 +114,29 @@ class _Reader:
         self._function, self._places, self._bodies = function, places, bodies
         self._nodes: list[NodeRecord] = []
         self._at: dict[str, int] = {}
+        self._announced: dict[str, ast.expr] = {}
 
     def read(self) -> tuple[NodeRecord, ...]:
         for arg in self._function.args.args[1:]:
             self._add(arg.arg, "placeholder", arg.arg, (), {}, _annotation(arg.annotation), None)
         for statement in self._function.body:
             if isinstance(statement, ast.Return):
-                value = () if statement.value is None else (self._arg(statement.value),)
+                value = () if statement.value is None else (self._arg(_returned(statement.value)),)
                 self._add("output", "output", "output", value, {}, None, None)
+            elif isinstance(statement, ast.AnnAssign) and statement.value is None:
+                self._announced[ast.unparse(statement.target)] = statement.annotation
+            elif (names := _flattened(statement)) is not None:
+                self._unpacked(names)
             elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
                 self._assign(statement)
         return tuple(self._nodes)
+
+    def _unpacked(self, names: list[str]) -> None:
+        """A joint graph is printed with its two lists of inputs; the line that takes them apart names the real ones."""
+        self._nodes.clear()
+        self._at.clear()
+        for name in names:
+            self._add(name, "placeholder", name, (), {}, _annotation(self._announced.get(name)), None)
 
     def _assign(self, statement: ast.Assign | ast.AnnAssign) -> None:
         target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
@@ -177,6 +196,26 @@ class _Reader:
             pairs = zip(node.keys, node.values, strict=True)
             return Leaf(dict=tuple([(self._arg(k), self._arg(v)) for k, v in pairs]))
         return _literal(node)
+
+
+def _flattened(statement: ast.stmt) -> list[str] | None:
+    """The names on the left of ``a, b, = fx_pytree.tree_flatten_spec(…)``; None for another statement."""
+    value = getattr(statement, "value", None)
+    if not (
+        isinstance(statement, ast.Assign)
+        and isinstance(value, ast.Call)
+        and "tree_flatten" in _path(value.func)
+    ):
+        return None
+    target = statement.targets[0]
+    return [e.id for e in getattr(target, "elts", ()) if isinstance(e, ast.Name)]
+
+
+def _returned(value: ast.expr) -> ast.expr:
+    """What is returned, without ``pytree.tree_unflatten`` around it."""
+    if isinstance(value, ast.Call) and "tree_unflatten" in _path(value.func) and value.args:
+        return value.args[0]
+    return value
 
 
 def _literal(node: ast.expr | None) -> Arg:

@@ -115,6 +115,11 @@ class Trail:
             source = source.from_node[0]
         return None
 
+    def body(self, gm: fx.GraphModule) -> list[Origin]:
+        """Origins of the nodes of a higher-order op's body."""
+        found = [self._from_node(n) or self._differentiated(n) for n in gm.graph.nodes]
+        return [Origin(places, None if places else _OF_BODY) for places in found]
+
     def _differentiated(self, node: fx.Node) -> tuple[Place, ...]:
         """The origins of the forward nodes with the same sequence number; of these the ones of the same line and call."""
         found = self._by_seq.get(node.meta.get("seq_nr"), [])
@@ -224,6 +229,7 @@ class Trail:
 
 
 _MOST_STEPS = 50
+_OF_BODY = "torch marks nothing on it: an input or output of the body, or made by a pass"
 _BY_COMMENT = "by the comment in Inductor's code: its cache keeps no more"
 _NOT_KEPT = "Inductor's cache keeps no nodes of this kernel"
 _EXTRA_INPUT = "an input that AOTAutograd adds: a size, a token, or the state of the random number generator"

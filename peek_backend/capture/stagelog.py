@@ -66,7 +66,7 @@ class LogReader:
         self._info = StageInfo(by=wanted.by)
         self._records: dict[str, GraphRecord] = {}
         self._texts: dict[str, str] = {}
-        self._cache: dict[str, CacheOutcome] = {}
+        self._aot_cache: CacheOutcome | None = None
         self._part = ""
         self._call = next(CALLS)
         self.by_inductor = False
@@ -99,7 +99,7 @@ class LogReader:
             self._graph(_GRAPHS[name], payload)
         elif name in ("inductor_post_grad_graph", "inductor_output_code"):
             self._late(name, payload)
-        elif name.startswith(("fx_graph_cache_", "autograd_cache_")):
+        elif name.startswith(("fx_graph_cache_", "aotautograd_cache_", "autograd_cache_")):
             self._outcome(name, payload)
 
     def _graph(self, stage: str, text: str) -> None:
@@ -167,24 +167,28 @@ class LogReader:
 
     def _outcome(self, name: str, payload: str) -> None:
         cache, _, outcome = name.rpartition("_")
+        if outcome not in ("hit", "miss", "bypass"):
+            return
         details = _json(payload)
         reason = str(details.get("cache_bypass_reason") or "")
         kind = FX_GRAPH if cache.startswith("fx") else AOT_AUTOGRAD
         found = CacheOutcome(kind, outcome, str(details.get("key") or details.get("cache_key") or ""), reason)
-        if kind == AOT_AUTOGRAD:
-            self._cache[kind] = found
+        if kind == AOT_AUTOGRAD:  # told before or after the graphs, by what it was
+            self._aot_cache = found
             for stage in ("forward", "inference"):
                 self._add_outcome(stage, found)
         else:
             self._ended.add(self._part)
             self._add_outcome(self._part, found)
+            if self._aot_cache is not None:
+                self._add_outcome(self._part, self._aot_cache)
 
     def _add_outcome(self, stage: str, outcome: CacheOutcome) -> None:
         record = self._records.get(stage)
         if record is None or record.lowering is None:
             return
         info = record.lowering
-        caches = tuple([c for c in info.caches if c.cache != outcome.cache]) + (outcome,)
+        caches = (*[c for c in info.caches if c.cache != outcome.cache], outcome)
         info = msgspec.structs.replace(info, caches=caches, compiled=True)
         self._send(stage, msgspec.structs.replace(record, lowering=info))
 

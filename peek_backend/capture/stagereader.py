@@ -185,7 +185,19 @@ class StageReader:
         self._trail.add(stage, key, gm, origins)
         if wanted:
             record = with_origins(read_graph(gm, self._origin(stage, gm)), origins, info)
+            record = msgspec.structs.replace(record, children=self._bodies(gm, record))
             self._send(stage, self._with_lines(record))
+
+    def _bodies(self, gm: fx.GraphModule, record: GraphRecord) -> tuple[GraphRecord, ...]:
+        """The bodies of higher-order ops, with the origins of their nodes as far as torch names them."""
+        return tuple([self._body(gm, child) for child in record.children])
+
+    def _body(self, gm: fx.GraphModule, child: GraphRecord) -> GraphRecord:
+        module = getattr(gm, child.name, None)
+        if not isinstance(module, fx.GraphModule) or len(module.graph.nodes) != len(child.nodes):
+            return child
+        pairs = zip(child.nodes, self._trail.body(module), strict=True)
+        return msgspec.structs.replace(child, nodes=tuple([_with_origin(n, o) for n, o in pairs]))
 
     def _with_lines(self, record: GraphRecord) -> GraphRecord:
         """A node that torch gave no line has the line of the Dynamo node it came from (the write-back of an in-place op)."""

@@ -1,0 +1,152 @@
+"""AOTAutograd's stages traced beside a backend that is not built on it: they are there, and nothing else changes."""
+
+from __future__ import annotations
+
+import copy
+import io
+import warnings
+
+import pytest
+import torch
+import torch._dynamo.utils
+from torch._functorch import aot_autograd
+from torch._guards import TracingContext
+
+from peek_backend.capture.beside import copied
+
+from .helpers import Small, run_backward, staged
+
+
+@pytest.mark.parametrize("inner", [None, "eager"])
+def test_all_stages_at_once(inner):
+    """Joint, forward and backward are there after the forward alone, each under its own key, and say who made them."""
+    record = staged(Small(), torch.ones(4, 8), inner=inner, backward=False)
+    assert [g.key for g in record.graphs] == ["0/0", "0/0 joint", "0/0 forward", "0/0 backward"]
+    assert {g.lowering.by for g in record.graphs[1:]} == {"as AOTAutograd would"}
+    assert all(g.lowering.compiled is None for g in record.graphs[1:])
+
+
+def test_without_gradients_there_is_an_inference_graph():
+    """A call that needs no gradient has one ATen graph."""
+    with torch.no_grad():
+        record = staged(Small(), torch.ones(4, 8))
+    assert [g.key for g in record.graphs] == ["0/0", "0/0 inference"]
+
+
+def test_only_what_is_asked_for():
+    """stages=forward records the forward alone; its nodes then come from the Dynamo graph directly."""
+    record = staged(Small(), torch.ones(4, 8), stages="forward")
+    assert [g.key for g in record.graphs] == ["0/0", "0/0 forward"]
+    ops = [n for n in record.graph("0/0 forward").nodes if n.op == "call_function"]
+    assert {key for n in ops for key, _ in n.origins} == {"0/0"}
+
+
+def variance(x: torch.Tensor) -> torch.Tensor:
+    return x.unfold(1, 3, 2).var(0)
+
+
+def compiles(fn, sizes, **options) -> int:
+    """How many graphs the backend is handed over the calls with these sizes."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    compiled = torch.compile(fn, backend="peek", options={"quiet": True, **options}, dynamic=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # var() of one row
+        for rows, columns in sizes:
+            compiled(torch.ones(rows, columns, requires_grad=True))
+    return torch._dynamo.utils.counters["stats"]["unique_graphs"]
+
+
+def test_no_guard_is_added():
+    """Tracing beside a backend compiles nothing again: AOTAutograd's own guards on sizes stay out of the program."""
+    sizes = [(2, 9), (3, 11), (5, 20), (4, 17)]
+    assert compiles(variance, sizes, stages="all") == compiles(variance, sizes) == 1
+
+
+def test_the_environment_stays():
+    """Guards, replacements, counters, graph numbers, tracing context and random state are as without stages."""
+
+    def left(stages: str) -> dict[str, object]:
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        torch.manual_seed(3)
+        seen = {}
+
+        def backend(gm, inputs):
+            env = TracingContext.get().fake_mode.shape_env
+            run = torch._dynamo.lookup_backend("peek")(gm, inputs, options={"stages": stages, "quiet": True})
+            seen.update(
+                guards=[str(g.expr) for g in env.guards],
+                replacements={str(k): str(v) for k, v in env.replacements.items()},
+                ranges={str(k): str(v) for k, v in env.var_to_range.items()},
+                metadata=TracingContext.get().fw_metadata,
+            )
+            return run
+
+        x = torch.ones(6, 4, requires_grad=True)
+        torch.compile(
+            lambda x: torch.nn.functional.dropout(x.view(-1, 2), 0.5).sum(0), backend=backend, dynamic=True
+        )(x)
+        seen["random"] = torch.rand(2).tolist()
+        seen["aot"] = dict(torch._dynamo.utils.counters["aot_autograd"])
+        seen["next graph"] = next(copy.copy(aot_autograd.AOT_COUNTER))
+        return seen
+
+    plain = left("dynamo")
+    assert left("all") == plain
+
+
+def test_results_and_gradients_are_the_backends(recwarn):
+    """Outputs, gradients and the buffer equal those without stages, bit for bit."""
+    found = []
+    for stages in ("dynamo", "all"):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model, x = Small(), torch.randn(4, 8, requires_grad=True)
+        compiled = torch.compile(model, backend="peek", options={"stages": stages, "quiet": True})
+        results = compiled(x)
+        run_backward(results)
+        found.append([*results, x.grad, model.seen, *(p.grad for p in model.parameters())])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+def overwritten(x: torch.Tensor) -> torch.Tensor:
+    """Autograd needs relu's result for its backward, and the program overwrites it."""
+    y = x.relu()
+    y.add_(1)
+    return y * 2
+
+
+def test_what_aot_refuses_is_a_problem_and_the_program_fails_as_before():
+    """An in-place op that autograd forbids ends the trace beside; the program sees its own error, at its own time, and no warning."""
+    out = io.StringIO()
+    x = torch.ones(3, requires_grad=True)
+    compiled = torch.compile(overwritten, backend="peek", options={"stages": "all", "file": out})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = compiled(x)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
+    assert "AOTAutograd cannot trace it: RuntimeError: one of the variables" in out.getvalue()
+    assert not [w for w in caught if "Error detected" in str(w.message)]
+
+
+def test_a_copy_shares_tensors_and_nothing_else():
+    """The copy that is traced has nodes and bodies of its own and the graph's own constants."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda a: a + 1, lambda a: a - 1, (x,)) + torch.tensor([1.0, 2.0])
+
+    kept = []
+
+    def backend(gm, inputs):
+        kept.append((gm, copied(gm)))
+        return gm.forward
+
+    torch.compile(f, backend=backend)(torch.ones(2))
+    ((gm, copy_),) = kept
+    assert [n.name for n in copy_.graph.nodes] == [n.name for n in gm.graph.nodes]
+    bodies = [name for name, child in gm.named_children() if isinstance(child, torch.fx.GraphModule)]
+    assert bodies
+    assert all(getattr(copy_, b).graph is not getattr(gm, b).graph for b in bodies)
+    assert all(a is b for a, b in zip(gm.buffers(), copy_.buffers(), strict=True))

@@ -1,0 +1,171 @@
+"""With Inductor inside: its caches, its results and the way to its kernels. Each step runs in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from peek_backend.capture.inductor import skip_of
+from peek_backend.errors import PeekError
+from tests.conftest import require
+
+from .helpers import Small, staged
+
+ROOT = Path(__file__).parents[2]
+STAGES = [
+    "joint",
+    "forward",
+    "backward",
+    "post_grad forward",
+    "kernels forward",
+    "post_grad backward",
+    "kernels backward",
+]
+
+
+def step(cache: Path, *args: str) -> dict:
+    """What ``inductor_step`` tells, with Inductor's caches in the folder ``cache``."""
+    env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.stages.inductor_step", *args],
+        cwd=ROOT, env=env, capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def check(model: str, cache: Path) -> None:
+    """Cold with stages, then warm without, with stages, and with stages from the log: one after the other on the same caches."""
+    cold = step(cache, "peek", model)
+    plain_first = step(cache, "plain", model)  # fills AOTAutograd's cache, which the cold run left alone
+    plain = step(cache, "plain", model)
+    live = step(cache, "peek", model)
+    log = step(cache, "peek", model, "all", "log")
+    runs = {"cold": cold, "live": live, "log": log}
+    assert plain_first["fx"] == plain["fx"] == live["fx"] == log["fx"] == {"fxgraph_cache_hit": 2}
+    assert plain["aot"] == log["aot"] == {"autograd_cache_hit": 1}
+    for name, run in runs.items():
+        assert run["digest"] == plain["digest"], name
+        assert run["keys"] == ["0/0", *(f"0/0 {s}" for s in STAGES)], name
+        assert (run["problems"], run["unexplained"]) == ([], []), name
+        assert run["listed"] == [run["saved"]], name
+    assert cold["linked kernels"] == cold["kernels"] > 0
+    assert cold["caches"]["0/0 forward"] == [["FX graph", "miss"], ["AOTAutograd", "bypass"]]
+    assert live["caches"]["0/0 backward"] == [["FX graph", "hit"], ["AOTAutograd", "bypass"]]
+    assert log["caches"]["0/0 forward"] == [["FX graph", "hit"], ["AOTAutograd", "hit"]]
+
+
+@pytest.mark.timeout(400)
+def test_caches_results_and_kernels(tmp_path):
+    """Stages change no cache hit and no bit of a result, and lead to every kernel."""
+    check("small", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_llama(tmp_path):
+    """The same of a training step of a Llama."""
+    require("transformers")
+    check("llama", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "said"),
+    [
+        ({"max_autotun": True}, None, "did you mean 'max_autotune'"),
+        ({"max_autotune": "yes"}, None, "Unexpected type of attr max_autotune, got str should be bool"),
+        ({}, "max-autotun", "did you mean 'max-autotune'"),
+    ],
+)
+def test_bad_options_of_inductor(options, mode, said):
+    """What Inductor would refuse is refused before it is called, with the nearest right name."""
+    from peek_backend.capture.inner import check_inner_options
+
+    with pytest.raises(PeekError) as error:
+        check_inner_options("inductor", mode, options)
+    assert said in str(error.value)
+
+
+def test_options_need_someone_to_read_them():
+    """inner_options without an inner backend is a mistake that is told."""
+    from peek_backend.capture.inner import check_inner_options
+
+    with pytest.raises(PeekError, match="without an inner backend"):
+        check_inner_options(None, None, {"max_autotune": True})
+
+
+def test_decompositions_pass_through():
+    """A table of decompositions under inner_options is the one that the stages are traced with."""
+    from torch._decomp import get_decompositions
+
+    table = get_decompositions([torch.ops.aten.gelu, torch.ops.aten.native_layer_norm])
+    with torch.no_grad():
+        plain = staged(Small(), torch.ones(2, 8))
+        torch._dynamo.reset()
+        split = staged(Small(), torch.ones(2, 8), inner_options={"decompositions": table})
+    targets = [{n.target for n in r.graph("0/0 inference").nodes} for r in (plain, split)]
+    assert "aten.gelu.default" in targets[0]
+    assert "aten.gelu.default" not in targets[1]
+    assert "aten.erf.default" in targets[1]
+
+
+def test_options_and_mode_reach_inductor(monkeypatch):
+    """mode and inner_options arrive as the patches of its config that torch.compile itself would make."""
+    from torch._inductor import compile_fx
+
+    seen = []
+
+    def compile(gm, inputs, *args, config_patches=None, **kwargs):
+        seen.append(config_patches)
+        return gm.forward
+
+    monkeypatch.setattr(compile_fx, "compile_fx", compile)
+    options = {
+        "inner": "inductor",
+        "inner_options": {"epilogue_fusion": False},
+        "quiet": True,
+        "stages": "joint",
+    }
+    torch.compile(lambda x: x + 1, backend="peek", options=options)(torch.ones(2))
+    assert seen == [{"epilogue_fusion": False}]
+
+
+def test_a_failing_inner_backend_fails_as_it_would():
+    """The inner backend's exception arrives as without stages; what was captured until then is there."""
+    import peek_backend
+
+    def failing(gm, inputs):
+        from torch._dynamo.backends.common import aot_autograd
+
+        def refuse(gm, inputs):
+            raise ValueError("no such kernel")
+
+        return aot_autograd(fw_compiler=refuse)(gm, inputs)
+
+    said = []
+    for stages in ("dynamo", "all"):
+        torch._dynamo.reset()
+        options = {"inner": failing, "stages": stages, "quiet": True}
+        with peek_backend.session() as session, pytest.raises(Exception) as error:
+            torch.compile(Small(), backend="peek", options=options)(torch.ones(2, 8))
+        said.append((type(error.value).__name__, str(error.value)))
+    assert said[0] == said[1]
+    assert "no such kernel" in said[0][1]
+    assert [g.stage for g in session.record.graphs] == ["dynamo", "joint", "forward", "backward"]
+
+
+def test_why_there_are_no_cuda_graphs():
+    """torch's reason is split from the user's line that it quotes."""
+    text = (
+        "skipping cudagraphs due to mutated inputs (1 instances). Found from : \n"
+        '   File "/src/model.py", line 12, in forward\n    self.cache.add_(1)\n'
+    )
+    skip = skip_of(text)
+    assert skip.reason == "mutated inputs (1 instances)"
+    assert (skip.user.file, skip.user.line, skip.user.code) == ("/src/model.py", 12, "self.cache.add_(1)")

@@ -1,0 +1,141 @@
+"""The trail of a node over the stages, in both directions, and two stages side by side."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+
+from peek_backend.analysis.functional import in_place_ops
+from peek_backend.analysis.provenance import Provenance
+from peek_backend.errors import PeekError
+from peek_backend.render.stages import functional_text, side_by_side
+
+from .helpers import Small, staged, unexplained
+
+
+@pytest.fixture(scope="module")
+def small():
+    torch._dynamo.reset()
+    return staged(Small(), torch.ones(4, 8))
+
+
+def test_every_node_has_an_origin_or_a_reason(small):
+    """No node of a later stage is left unexplained, and every origin is a node of the capture."""
+    assert unexplained(small) == []
+
+
+def test_forward_in_time(small):
+    """A Dynamo node became ATen nodes of the joint graph, and each of these a node of forward or backward."""
+    trace = small.trace("0/0:linear")
+    became = {(s.stage, s.node.name) for s in trace.became}
+    assert {("joint", "t"), ("joint", "addmm"), ("forward", "addmm"), ("backward", "mm")} <= became
+    assert trace.came_from == ()
+
+
+def test_back_in_time(small):
+    """A backward node leads to the forward op that it differentiates, and to its line."""
+    trace = small.trace("0/0 backward:native_layer_norm_backward")
+    names = [(s.stage, s.node.name) for s in trace.came_from]
+    assert names == [("dynamo", "layer_norm"), ("joint", "native_layer_norm_backward")]
+    assert "nn.functional.gelu(self.norm(self.fc(x)))" in str(trace)
+
+
+def test_a_line_of_the_program(small):
+    """A file and line stand for all Dynamo nodes made there, and what became of them."""
+    node = next(n for n in small.graph(0).nodes if n.name == "add_")
+    trace = small.trace(f"helpers.py:{node.source.line}")
+    assert {s.node.name for s in trace.nodes} == {"detach", "sum_1", "add_"}
+    assert ("joint", "copy_") in {(s.stage, s.node.name) for s in trace.became}
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("lineer", "did you mean 'linear'"),
+        ("0/0 join:mm", "did you mean '0/0 joint'"),
+        ("helpers.py:1", "lines of it that made nodes: "),
+        ("other.py:1", "no node of the capture comes from that file"),
+    ],
+)
+def test_an_unknown_place_names_the_nearest(small, what, said):
+    """A node, graph or line that the capture lacks is answered with those it has."""
+    with pytest.raises(PeekError) as error:
+        small.trace(what)
+    assert said in str(error.value)
+
+
+def test_bodies_are_traced_to_their_nodes():
+    """A checkpointed region is a body in the Dynamo graph; the ATen nodes name the nodes inside it."""
+    from torch.utils.checkpoint import checkpoint
+
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return checkpoint(lambda a, b: (a @ b).sigmoid(), x, w, use_reentrant=False)
+
+    record = staged(f, torch.ones(2, 4), torch.ones(4, 4, requires_grad=True))
+    links = Provenance(record)
+    (sigmoid,) = [n for n in record.graph("0/0 joint").nodes if n.name == "sigmoid"]
+    (origin,) = links.origins(("0/0 joint", sigmoid.index))
+    assert origin[0] == "0/0 ▸ wrap_body_0"
+    assert links.node(origin).name == "sigmoid"
+
+
+def test_side_by_side_holds_every_node_once(small):
+    """The table of two stages has each node of both exactly once, the right ones beside what they came from."""
+    left, right = small.graph("0/0"), small.graph("0/0 forward")
+    lines = side_by_side(small, left, right).splitlines()[2:]
+    for node in left.nodes:
+        assert sum(f"{node.index} {node.name}: " in line[:48] for line in lines) == 1
+    for node in right.nodes:
+        assert sum(f"  {node.index} {node.name}: " in line[30:] for line in lines) == 1
+    addmm = next(i for i, line in enumerate(lines) if " addmm: " in line)
+    assert any(" linear: " in line for line in lines[addmm - 1 : addmm + 1])
+
+
+def test_in_place_ops_made_functional():
+    """A write through a view becomes an op, a scatter into the base and new views; the input gets its write-back."""
+
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = x.view(-1)
+        y[2:].mul_(2)
+        z = x @ w
+        z.add_(1)
+        return z
+
+    record = staged(f, torch.ones(4, 4), torch.ones(4, 4, requires_grad=True))
+    through_view, own = in_place_ops(record, record.graph(0))
+    assert [n.target for n in through_view.ops] == ["aten.mul.Tensor"]
+    assert [n.target for n in through_view.writes] == ["aten.slice_scatter.default"]
+    assert through_view.views
+    assert [n.name for n in reversed(through_view.chain)] == ["y", "getitem"]
+    assert (through_view.input, through_view.epilogue) == ("x", "copy_ in the graph")
+    assert ([n.target for n in own.ops], own.input, own.epilogue) == (["aten.add.Tensor"], "", "")
+    assert "x: copy_ in the graph" in functional_text(record.graph(0), [through_view, own])
+
+
+def test_each_bucket_of_ddp_has_its_own_stages():
+    """DDP sends several graphs under one compile id: every stage of each appears once, under its own key."""
+    import torch.distributed as dist
+
+    case = _case("110_ddp_optimizer_splits")
+    model, args, _, how = case.build()
+    try:
+        record = staged(model, *args, dynamic=how["dynamic"])
+    finally:
+        dist.destroy_process_group()
+    keys = [g.key for g in record.graphs]
+    assert len(set(keys)) == len(keys)
+    last = next(g for g in record.graphs if g.call == 2).compile_id
+    for key in (last, f"{last} call 1", f"{last} call 2"):
+        assert {key, f"{key} joint", f"{key} forward", f"{key} backward"} <= set(keys)
+    assert unexplained(record) == []
+
+
+def _case(name: str):
+    path = Path(__file__).parents[1] / "cases" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
