@@ -461,7 +461,7 @@ def _callers(frame: Any, code: Any) -> tuple[tuple[str, int, str], ...]:
     inside, found = (torch_folder(), _PEEK_FOLDER), []
     while frame is not None and len(found) < _MOST_CALLERS:
         here = frame.f_code
-        if here is code or not here.co_filename.startswith((inside, "<frozen")):
+        if here is code or not here.co_filename.startswith((*inside, "<frozen")):
             found.append((here.co_filename, frame.f_lineno or here.co_firstlineno, here.co_name))
         frame = frame.f_back
     return tuple(reversed(found))
