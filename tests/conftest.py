@@ -13,7 +13,9 @@ import pytest
 # pytest-xdist share the cores already.
 os.environ["TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO"] = "0"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-for _variable in [v for v in os.environ if v.startswith("PEEK_")]:
+# What a person's shell, or pytest-xdist, says of the terminal; and settings of peek.
+_TERMINAL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
+for _variable in [v for v in os.environ if v.startswith("PEEK_") or v in _TERMINAL]:
     del os.environ[_variable]
 
 _GET = {
