@@ -144,6 +144,18 @@ def test_the_panel_shows_guards_of_an_input(open_page):
     assert "2 <= input_ids.shape[1] <= 4096" in opened.tab.inner_text(".panel")
 
 
+def test_the_graph_cannot_be_lost(open_page):
+    """However far the graph is moved, some of it stays in view, and the mini-map shows where."""
+    opened = open_page(hash_="#v=graph&c=0,1000000,0.5")
+    opened.js("app.graphView.paint()")
+    box = opened.js("app.graphView.current.layout.box(app.graphView.current.tree.root).height")
+    assert opened.js("app.graphView.canvas.view.y0") < box
+    assert opened.tab.locator(".mini").is_visible()
+    opened.tab.keyboard.press("0")
+    opened.tab.wait_for_timeout(60)
+    assert opened.tab.locator(".mini").is_hidden()
+
+
 def test_levels_open_and_close(open_page):
     """Expanding a level opens what is closed in view, collapsing closes the innermost."""
     opened = open_page(hash_="#v=graph")

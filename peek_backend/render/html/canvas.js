@@ -9,6 +9,8 @@ export const MAX_ZOOM = 2.5;
 const TOOLBAR = 56;
 const READABLE = 0.7;
 const MAX_RINGS = 300;
+/** px of the graph that stay in view however far it is moved. */
+const MARGIN = 60;
 const TEXT_ZOOM = 0.42;
 const DETAIL_ZOOM = 0.55;
 const SHAPE_ZOOM = 0.6;
@@ -100,14 +102,21 @@ export class Canvas {
     this.camera = { k, x: px - (px - c.x) * f, y: py - (py - c.y) * f };
   }
 
+  /** Something of the graph always stays in view. */
+  keepInView() {
+    const { camera, w, h, scene } = this;
+    const box = scene.layout.box(scene.tree.root);
+    const clamp = (v, low, high) => Math.min(Math.max(v, Math.min(low, high)), Math.max(low, high));
+    camera.x = clamp(camera.x, MARGIN - box.right * camera.k, w - MARGIN + box.left * camera.k);
+    camera.y = clamp(camera.y, MARGIN - box.height * camera.k, h - MARGIN);
+  }
+
   /** Paints one frame. */
   draw() {
-    const {
-      ctx,
-      dpr,
-      camera: { x, y, k },
-    } = this;
+    const { ctx, dpr } = this;
     if (!this.colours) this.recolour();
+    if (this.scene) this.keepInView();
+    const { x, y, k } = this.camera;
     ctx.setTransform(1, 0, 0, 1, 0, 0);
     ctx.fillStyle = this.colours.canvas;
     ctx.fillRect(0, 0, this.element.width, this.element.height);
@@ -146,7 +155,7 @@ export class Canvas {
       this.frame(ctx, k, item, x, y, box, depth);
       if (box.height * k < 9 || (box.left + box.right) * k < 5) return;
     }
-    if (k > 0.02) this.edges(ctx, k, content, x, top, box, root, y);
+    if (k > 0.02) this.edges(ctx, k, content, x, top, box, root, y, depth);
     const { kids, boxes, x: xs, y: ys } = content;
     for (let i = 0; i < kids.length; i++) {
       const kx = x + xs[i];
@@ -172,7 +181,7 @@ export class Canvas {
     ctx.globalAlpha = Math.max(0.5, this.dim(item));
     ctx.beginPath();
     rounded(ctx, x - box.left, y, w, box.height, Math.min(9, 4 / k + 5));
-    ctx.fillStyle = depth % 2 ? c.group : c.group2;
+    ctx.fillStyle = this.ground(depth);
     ctx.fill();
     ctx.lineWidth = Math.min(1.2, 1 / k);
     ctx.strokeStyle = this.markColour(item) ?? c.line2;
@@ -206,7 +215,7 @@ export class Canvas {
     ctx.save();
     ctx.translate(left, top);
     ctx.scale(f, f);
-    ctx.fillStyle = depth % 2 ? c.group : c.group2; // edges and boxes pass behind the words
+    ctx.fillStyle = this.ground(depth); // edges and boxes pass behind the words
     if (top > y + 1) ctx.fillRect(0.5 / f, 0, Math.min(room + 13, (x + box.right - left) / f - 1), HEADER);
     else ctx.fillRect(4, 5, 22 + tw + (rest ? 8 + sizes.width(rest, FONT.small) : 0), 17);
     ctx.globalAlpha = Math.max(0.45, this.dim(item));
@@ -222,7 +231,7 @@ export class Canvas {
     this.pinned.push({ item, x0: left, x1: x + box.right, y0: top, y1: top + bar, toggle: left + 24 * f });
   }
 
-  edges(ctx, k, content, x, top, box, root, y) {
+  edges(ctx, k, content, x, top, box, root, y, depth) {
     const { routes, links } = content;
     const v = this.view;
     const c = this.colours;
@@ -249,7 +258,7 @@ export class Canvas {
       for (const e of lit) trace(ctx, routes[e], x, top);
       ctx.stroke();
     }
-    if (k >= SHAPE_ZOOM) this.edgeLabels(ctx, content, x, top);
+    if (k >= SHAPE_ZOOM) this.edgeLabels(ctx, content, x, top, this.ground(depth));
   }
 
   /** The last pixels of an edge from a container's border to its first inner row, and out again. */
@@ -287,7 +296,7 @@ export class Canvas {
   }
 
   /** What flows along an edge, where the box above does not already say it: out of closed and open containers and along lanes. */
-  edgeLabels(ctx, content, x, top) {
+  edgeLabels(ctx, content, x, top, ground) {
     const { scene, view: v, colours: c } = this;
     const { graph, tree } = scene;
     const done = new Set();
@@ -308,8 +317,8 @@ export class Canvas {
       const short = text.length > 24 ? text.slice(0, 23) + "…" : text;
       const w = scene.sizes.width(short, FONT.chip);
       if (lane && this.covered(content, lx - x, lx - x + w, r[4], r[4] + 14)) return;
-      ctx.fillStyle = c.canvas;
-      ctx.globalAlpha = 0.75;
+      ctx.fillStyle = ground;
+      ctx.globalAlpha = 0.8;
       ctx.fillRect(lx - 1, ly - 9, w + 2, 11);
       ctx.globalAlpha = 1;
       ctx.fillStyle = c.ink3;
@@ -342,6 +351,12 @@ export class Canvas {
 
   kindColour(kind) {
     return (this.kinds[kind] ??= this.colours.kind(this.scene.kindNames[kind]));
+  }
+
+  /** What a container of this depth is painted with; the whole graph is 0. */
+  ground(depth) {
+    const { canvas, group, group2 } = this.colours;
+    return depth === 0 ? canvas : depth % 2 ? group : group2;
   }
 
   markColour(item) {
@@ -530,7 +545,8 @@ export class Canvas {
     const box = scene.layout.box(scene.tree.root);
     const W = 168;
     const H = 120;
-    const all = this.camera.k <= Math.min((this.w - 20) / (box.left + box.right), (this.h - 20) / box.height);
+    const v = this.view;
+    const all = v.x0 <= -box.left && v.x1 >= box.right && v.y0 <= 0 && v.y1 >= box.height;
     mini.hidden = all;
     if (all) return;
     if (mini.width !== W * this.dpr) {

@@ -28,5 +28,11 @@ def kind_css() -> str:
     )
 
 
+# A picture tells these greys apart by dashes and dots; bars and legends have only colour. Views are faint: they cost nothing.
+_GREYS = {"view": ("#b4bdc8", "#566270"), "other": ("#47505c", "#c4ccd5")}
+
+
 def _variables(theme: Theme) -> str:
-    return "".join(f"--op-{name}:{ink.border};" for name, ink in theme.inks.items())
+    colors = {name: ink.border for name, ink in theme.inks.items()}
+    colors |= {name: pair[theme is DARK] for name, pair in _GREYS.items()}
+    return "".join(f"--op-{name}:{color};" for name, color in colors.items())
