@@ -30,6 +30,7 @@ TOP = (
     "backend",
     "api",
     "cli",
+    "github",
     "pinned",
     "pytest_plugin",
     "pytest_fixture",
@@ -37,7 +38,7 @@ TOP = (
     "__init__",
     "__main__",
 )
-"""What joins the pipeline and capture. It reaches capture inside functions only, so that no torch is loaded to read a file."""
+"""What joins the pipeline and capture, and touches files, streams and other programs. It reaches capture inside functions only, so that no torch is loaded to read a file."""
 
 EVERYONE_USES = {"_version"}
 
