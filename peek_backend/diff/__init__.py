@@ -6,8 +6,8 @@ Comes in: Snapshots. Goes out: a Diff of grouped, minimal edits; a Verdict by po
 * ``edits``    what a Diff is made of
 * ``effects``  which ops have one: they keep their order
 * ``symbols``  which symbol of the old graph is which of the new one
-* ``match``    nodes of two graphs that are the same op
-* ``graphs``   edits between two matched graphs
+* ``inputs``, ``match``  inputs and nodes of two graphs that are the same
+* ``graphs``, ``texts``  edits between two matched graphs, and how they read
 * ``compare``  snapshots: frames, breaks, environments
 * ``policy``, ``verdict``  what fails, warns or is allowed
 * ``merged``   both graphs as one, for pictures

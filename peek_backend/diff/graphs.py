@@ -7,67 +7,23 @@ inserted op) is folded under it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
-from peek_backend.model.snapshot import SLOT, Body, Graph, Input, Node, Place, SymType, TensorType, Type
+from peek_backend.model.snapshot import Body, Graph, Input, Node, Type
 from peek_backend.snapshot.graphfile_print import fill
-from peek_backend.snapshot.graphfile_text import operand_name
 from peek_backend.snapshot.graphfile_types import type_text
 
 from .edits import Edit, GraphDiff
+from .inputs import match_inputs
 from .match import Interner, Matching, Side, longest_increasing
 from .symbols import SymbolMap, TypeComparer, guard_edits, match_symbols
+from .texts import call_text, change, delta, operand_texts, owner, place_key, short
 
-_FLOAT = re.compile(r"(?<![\w.])-?(?:[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?|inf|nan)(?![\w.])")
 _UNBACKED = re.compile(r"u[0-9]+")
 Pairs = tuple[tuple[int, int], ...]
-
-
-def match_inputs(old: Sequence[Input], new: Sequence[Input], by_position: bool) -> list[tuple[int, int]]:
-    """Inputs that are the same: by name; those left by type in order, since an argument may be renamed;
-    a module's parameters and buffers are their names.
-
-    ``by_position`` is for inputs whose names are locals (a resume function's, a body's): they match by position first.
-    """
-    pairs: list[tuple[int, int]] = []
-    if by_position and len(old) == len(new) and all(map(_alike, old, new)):
-        return [(i, i) for i in range(len(old))]
-    names = {entry.name: j for j, entry in enumerate(new)}
-    pairs = [(i, names[entry.name]) for i, entry in enumerate(old) if entry.name in names]
-    for key in (_shape_key, _kind_key):
-        left, right = {i for i, _ in pairs}, {j for _, j in pairs}
-        free: dict[Hashable, list[int]] = {}
-        for j in range(len(new) - 1, -1, -1):
-            if j not in right and _may_be_renamed(new[j].name):
-                free.setdefault(key(new[j].type), []).append(j)
-        for i, entry in enumerate(old):
-            if i not in left and _may_be_renamed(entry.name) and free.get(key(entry.type)):
-                pairs.append((i, free[key(entry.type)].pop()))
-    return sorted(pairs)
-
-
-def _may_be_renamed(name: str) -> bool:
-    """Whether an input is known by a local's name alone: ``x``, ``batch[0]['ids']``, but not ``fc1.weight``."""
-    return "." not in name.partition("[")[0]
-
-
-def _shape_key(t: Type) -> Hashable:
-    """A type with its symbols left open, since they may have other numbers."""
-    if not isinstance(t, TensorType):
-        return t if not isinstance(t, SymType) else t.type
-    return t.dtype, t.grad, t.device, tuple([d if isinstance(d, int) else None for d in t.shape])
-
-
-def _kind_key(t: Type) -> Hashable:
-    return (t.dtype, t.grad, t.device, len(t.shape)) if isinstance(t, TensorType) else type(t)
-
-
-def _alike(a: Input, b: Input) -> bool:
-    """Whether two inputs may be one: equal type, or the same number of dims."""
-    return a.type == b.type or len(getattr(a.type, "shape", ())) == len(getattr(b.type, "shape", ()))
 
 
 def compare_graphs(old: Graph, new: Graph) -> GraphDiff:
@@ -184,7 +140,7 @@ class _Comparison:
                 yield edit
                 continue
             before, after = self.samples[index]
-            yield replace(edit, follows=count, sample=_change(before, after))
+            yield replace(edit, follows=count, sample=change(before, after))
 
     def add(self, edit: Edit, position: int | None = None) -> int:
         self.found.append(edit)
@@ -197,54 +153,39 @@ class _Comparison:
         self.samples.setdefault(cause, (old, new))
 
     def inputs_edits(self) -> None:
+        """Inputs whose type, name, presence or order changed."""
         old, new = self.old.inputs, self.new.inputs
         for i, j in self.inputs:
-            for kind in self.types.compare(old[i].type, new[j].type):
-                before, after = type_text(old[i].type), type_text(new[j].type)
-                self.add(
-                    Edit(kind, self.title, _owner(new[j].name), new[j].name, new[j].name, before, after), j
-                )
-            if old[i].name != new[j].name and isinstance(self.new_graph, Graph):
-                self.add(
-                    Edit(
-                        "input:renamed",
-                        self.title,
-                        target=new[j].name,
-                        text=new[j].name,
-                        old=old[i].name,
-                        new=new[j].name,
-                    )
-                )
+            self.input_edits(old[i], new[j], j)
         matched_old, matched_new = {i for i, _ in self.inputs}, {j for _, j in self.inputs}
         for i, entry in enumerate(old):
             if i not in matched_old:
-                self.add(
-                    Edit(
-                        "input:removed",
-                        self.title,
-                        _owner(entry.name),
-                        entry.name,
-                        entry.name,
-                        old=type_text(entry.type),
-                    )
-                )
+                self.add(self.input_edit("input:removed", entry, old=type_text(entry.type)))
         for j, entry in enumerate(new):
             if j not in matched_new:
-                self.add(
-                    Edit(
-                        "input:added",
-                        self.title,
-                        _owner(entry.name),
-                        entry.name,
-                        entry.name,
-                        new=type_text(entry.type),
-                    ),
-                    j,
-                )
+                self.add(self.input_edit("input:added", entry, new=type_text(entry.type)), j)
         order = [j for _, j in self.inputs]
         moved = len(order) - len(longest_increasing(order))
         if moved:
             self.add(Edit("input:order", self.title, text="order of placeholders", count=moved))
+
+    def input_edits(self, before: Input, after: Input, position: int) -> None:
+        for kind in self.types.compare(before.type, after.type):
+            self.add(self.input_edit(kind, after, type_text(before.type), type_text(after.type)), position)
+        if before.name != after.name and isinstance(self.new_graph, Graph):
+            self.add(
+                Edit(
+                    "input:renamed",
+                    self.title,
+                    target=after.name,
+                    text=after.name,
+                    old=before.name,
+                    new=after.name,
+                )
+            )
+
+    def input_edit(self, kind: str, entry: Input, old: str = "", new: str = "") -> Edit:
+        return Edit(kind, self.title, owner(entry.name), entry.name, entry.name, old, new)
 
     def nodes_edits(self) -> None:
         for position in range(self.new.first, self.new.size):
@@ -270,7 +211,7 @@ class _Comparison:
     ) -> Edit:
         names = self.new_names if position is not None else self.old_names
         return Edit(
-            kind, self.title, node.module, node.target, _call_text(node, names), old, new, node.place,
+            kind, self.title, node.module, node.target, call_text(node, names), old, new, node.place,
             None if position is None else position - self.new.first,
             None if old_position is None else old_position - self.old.first,
         )  # fmt: skip
@@ -286,15 +227,15 @@ class _Comparison:
                     b,
                     position=j,
                     old_position=i,
-                    old=_call_text(a, self.old_names),
-                    new=_call_text(b, self.new_names),
+                    old=call_text(a, self.old_names),
+                    new=call_text(b, self.new_names),
                 ),
                 j,
             )
         elif a.template != b.template and not self.same_constants(a.template, b.template):
             self.constant_edit(i, j, a, b)
         if len(self.found) == before and self.rewired(i, j):
-            text_old, text_new = _call_text(a, self.old_names), _call_text(b, self.new_names)
+            text_old, text_new = call_text(a, self.old_names), call_text(b, self.new_names)
             self.add(self.op_edit("op:rewired", b, position=j, old_position=i, old=text_old, new=text_new), j)
         self.type_edits(i, j, a, b)
 
@@ -307,13 +248,13 @@ class _Comparison:
             b,
             position=j,
             old_position=i,
-            old=_call_text(a, self.old_names),
-            new=_call_text(b, self.new_names),
+            old=call_text(a, self.old_names),
+            new=call_text(b, self.new_names),
         )
         self.add(
             replace(
                 edit,
-                delta=_delta(self.symbols.template(a.template), self.symbols.template(b.template, False)),
+                delta=delta(self.symbols.template(a.template), self.symbols.template(b.template, False)),
             ),
             j,
         )
@@ -443,7 +384,7 @@ class _Comparison:
         if same and all(map(self.same_operand, left, right)):
             return
         before, after = (
-            _short(fill(side.output, names))
+            short(fill(side.output, names))
             for side, names in ((self.old, self.old_names), (self.new, self.new_names))
         )
         self.add(Edit("output:changed", self.title, text="out", old=before, new=after))
@@ -458,7 +399,7 @@ class _Comparison:
                     modules += 1
                 else:
                     names += 1
-            if a.place is not b.place and _source(a.place) != _source(b.place):
+            if a.place is not b.place and place_key(a.place) != place_key(b.place):
                 sources += 1
         for kind, count, text in (
             ("name", names, "nodes"),
@@ -471,13 +412,13 @@ class _Comparison:
     @property
     def old_names(self) -> list[str]:
         if self._old_names is None:
-            self._old_names = _names(self.old_graph)
+            self._old_names = operand_texts(self.old_graph)
         return self._old_names
 
     @property
     def new_names(self) -> list[str]:
         if self._new_names is None:
-            self._new_names = _names(self.new_graph)
+            self._new_names = operand_texts(self.new_graph)
         return self._new_names
 
 
@@ -505,69 +446,3 @@ def _reaches(start: int, goal: int, above: Callable[[int], Sequence[int]], limit
                 seen.add(position)
                 todo.append(position)
     return False
-
-
-def _names(graph: Graph | Body) -> list[str]:
-    """The text of each operand, labels without their module; bodies are named at the end."""
-    names = [operand_name(entry.name) for entry in graph.inputs]
-    names += ["%" + node.label.rpartition(".")[2] for node in graph.nodes]
-    bodies = (
-        [f"@{body.name}" for body in graph.bodies]
-        if isinstance(graph, Graph)
-        else [f"@{k}" for k in range(_bodies_in(graph))]
-    )
-    return [*names, *reversed(bodies)]
-
-
-def _bodies_in(body: Body) -> int:
-    return max([-o for node in body.nodes for o in node.operands if o < 0], default=0)
-
-
-def _call_text(node: Node, names: Sequence[str]) -> str:
-    """``operator.mul(%gelu, 1.0001)``; inputs of the node's own module by their last part."""
-    prefix = node.module + "."
-    short = {
-        o: names[o][len(prefix) :] for o in node.operands if prefix != "." and names[o].startswith(prefix)
-    }
-    pieces = node.template.split(SLOT)
-    text = pieces[0]
-    for operand, piece in zip(node.operands, pieces[1:], strict=True):
-        text += short.get(operand, names[operand]) + piece
-    return _short(f"{node.target}({text})")
-
-
-def _short(text: str, limit: int = 160) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _owner(name: str) -> str:
-    """The module that an input's name lies in: ``layers.0.fc1`` for its weight."""
-    return name.rpartition(".")[0]
-
-
-def _source(place: Place | None) -> tuple[str, str, str]:
-    return ("", "", "") if place is None else (place.file, place.function, place.code)
-
-
-def _delta(old: str, new: str) -> float | None:
-    """The largest relative change of a number, when two templates differ in numbers alone."""
-    if _FLOAT.sub("#", old) != _FLOAT.sub("#", new):
-        return None
-    worst = 0.0
-    for a, b in zip(_FLOAT.findall(old), _FLOAT.findall(new), strict=True):
-        if a != b:
-            if "." not in a + b and "e" not in a + b:
-                return None  # integers are sizes, dims and flags: there is no nearly
-            worst = max(worst, _relative(float(a), float(b)))
-    return worst
-
-
-def _relative(a: float, b: float) -> float:
-    if a == b:
-        return 0.0
-    size = max(abs(a), abs(b))
-    return abs(a - b) / size if 0 < size < float("inf") else float("inf")
-
-
-def _change(old: Type, new: Type) -> str:
-    return f"{_short(type_text(old), 60)} → {_short(type_text(new), 60)}"

@@ -285,7 +285,10 @@ def test_what_changed_in_the_environment_is_told_apart():
 
 def test_groups_leave_open_what_is_a_path_and_nothing_else():
     """Numbers of layers are grouped, also two in a row; constants that differ are not."""
-    edits = [Edit("type:dtype", module=f"l.{k}.0", target=f"l.{k}.0.weight", text=f"l.{k}.0.weight") for k in range(3)]
+    edits = [
+        Edit("type:dtype", module=f"l.{k}.0", target=f"l.{k}.0.weight", text=f"l.{k}.0.weight")
+        for k in range(3)
+    ]
     edits += [Edit("op:added", target="f", text=f"f(%gelu_{k}, 0.{k})") for k in range(3)]
     groups = group_edits(edits)
     assert [(g.count, g.module, g.text) for g in groups[:1]] == [(3, "l.*.*", "l.*.*.weight")]

@@ -32,10 +32,10 @@ def test_what_is_printed_is_read_back_whole(snapshot):
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None, suppress_health_check=SLOW_TO_DRAW)
+@settings(max_examples=800, deadline=None, suppress_health_check=SLOW_TO_DRAW)
 @given(snapshots())
 def test_round_trip_of_many(snapshot):
-    """The same of 1,500 snapshots."""
+    """The same of 800 snapshots."""
     check_round_trip(snapshot)
 
 
