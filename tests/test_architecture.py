@@ -38,7 +38,8 @@ TOP = (
     "__init__",
     "__main__",
 )
-"""What joins the pipeline and capture, and touches files, streams and other programs. It reaches capture inside functions only, so that no torch is loaded to read a file."""
+"""What joins the pipeline and capture, and speaks to other programs. It reaches capture inside functions only, so that no torch
+is loaded to read a file."""
 
 EVERYONE_USES = {"_version"}
 
