@@ -41,6 +41,7 @@ class View:
     depth: int | None = None
     expand: tuple[str, ...] = ()
     full: bool = False
+    totals: bool = True
 
 
 def display_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,6 +197,7 @@ def _table(record: CaptureRecord, view: View) -> str:
         width=view.width,
         color=view.color,
         all_rows=view.all_rows,
+        totals=view.totals,
     )
 
 

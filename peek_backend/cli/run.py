@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from .program import Program
 from .recorder import Recorder, children_of, observe_children, own_root
 
 FOLDER = "peek-out"
+MOST_TABLES = 3  # graphs; of more the report lists names, unless asked
 MOST_CHILDREN = 20  # lines that a report spends on child processes
 
 
@@ -34,6 +36,12 @@ MOST_CHILDREN = 20  # lines that a report spends on child processes
 @click.option("--format", metavar="NAME", help="Format of the report: a tabulate format, or tree.")
 @click.option("--columns", metavar="A,B,…", help="Columns of the tables, in order.")
 @click.option("--all/--fold", "all_rows", default=None, help="Every row, or long graphs folded by module.")
+@click.option(
+    "--tables/--list",
+    "tables",
+    default=None,
+    help=f"Every graph's table, or a line a graph [--list above {MOST_TABLES}].",
+)
 @click.option("--count-calls", is_flag=True, help="Count how often each compiled variant is called.")
 @click.option(
     "--trace", is_flag=True, help="Read torch's structured trace too; compiling takes 4 to 5 % longer."
@@ -54,6 +62,7 @@ def run(
     trace: bool,
     stages: str | None,
     stages_from: str | None,
+    tables: bool | None,
     **display: Any,
 ) -> Callable[[], int]:
     """Run SCRIPT with ARGS as python would, and report every graph that torch.compile captured.
@@ -65,6 +74,8 @@ def run(
     before.
     """
     view = report_view(sys.stderr, **display)
+    if tables is None and any(display[name] is not None for name in ("format", "columns", "all_rows")):
+        tables = True  # who asks how tables look wants them
     program = Program(script, args, module)
     program.check()
     root = own_root(Path(output) if output else _default_output(program))
@@ -74,7 +85,7 @@ def run(
     watching = {"count_calls": count_calls, "trace": trace}
     watching |= {"stages": chosen.stages, "stages_from": chosen.stages_from}
     recorder = Recorder(root.absolute(), root.absolute(), **watching)
-    return lambda: _run(program, recorder, _Report(str(root), program.target, view))
+    return lambda: _run(program, recorder, _Report(str(root), program.target, view, tables))
 
 
 def _default_output(program: Program) -> Path:
@@ -119,8 +130,8 @@ def _finish(recorder: Recorder, report: _Report, pid: int) -> None:
 class _Report:
     """What is printed to stderr when the program has ended."""
 
-    def __init__(self, path: str, program: str, view: View) -> None:
-        self.path, self.program, self.view = path, program, view
+    def __init__(self, path: str, program: str, view: View, tables: bool | None = None) -> None:
+        self.path, self.program, self.view, self.tables = path, program, view, tables
         self.silent = view.options.quiet
         self.stream = sys.stderr  # the program may put another in its place
 
@@ -139,9 +150,7 @@ class _Report:
         children = children_of(recorder.root)
         yield ""
         if recorder.session is not None or recorder.problems:
-            record = recorder.record
-            yield document(record, self.view).rstrip("\n")
-            yield from _explained(record, self.view, visible(self.path))
+            yield from self._captured(recorder.record)
         elif children:
             yield "no graph was captured in this process: its child processes used torch.compile"
         else:
@@ -155,9 +164,21 @@ class _Report:
             yield f"peek: … and {len(children) - MOST_CHILDREN} more"
         yield f"peek: look again with: peek show {visible(self.path)}"
 
+    def _captured(self, record: CaptureRecord) -> Iterator[str]:
+        """The graphs as tables, or as a list where there are many, and what to mend."""
+        explained = list(_explained(record, self.view, visible(self.path)))
+        many = len(record.graphs) > MOST_TABLES if self.tables is None else not self.tables
+        if many:
+            from ..render.text import graph_list
+
+            yield graph_list(record, width=self.view.width, color=self.view.color).rstrip("\n")
+        else:
+            yield document(record, replace(self.view, totals=not explained)).rstrip("\n")
+        yield from explained
+
 
 def _explained(record: CaptureRecord, view: View, path: str) -> Iterator[str]:
-    """What to mend, below the tables; nothing where all went into one graph, or where the report is markup."""
+    """What to mend; nothing where all went into one graph, or where the report is markup."""
     from ..analysis.stats import stats
     from ..render.explain import explain_text
     from ..render.table import Layout

@@ -15,15 +15,17 @@ from peek_backend.errors import PeekError, nearest
 from peek_backend.model import BreakInfo, CaptureRecord, FrameRecord, GraphRecord, Problem
 
 from . import labels
-from .escape import cell_escape, visible, width
+from .escape import cell_escape, cut_middle, visible, width
+from .escape import width as text_width
 from .table import Layout, table_text
 from .view import GraphView
 
 
-def render_text(record: CaptureRecord, *, graph: str | None = None, **layout) -> str:
+def render_text(record: CaptureRecord, *, graph: str | None = None, totals: bool = True, **layout) -> str:
     """Every graph of a capture, or the one that ``graph`` names by key (``"0/0"``), as text.
 
-    ``layout`` are the fields of ``Layout`` (``format``, ``columns``, ``width``, ``color``, ``all_rows`` …).
+    ``layout`` are the fields of ``Layout`` (``format``, ``columns``, ``width``, ``color``, ``all_rows`` …). ``totals``
+    ends with the counts of the whole capture.
     Raises PeekError for a graph or a column that is not there.
     """
     chosen = Layout(**layout)
@@ -31,8 +33,37 @@ def render_text(record: CaptureRecord, *, graph: str | None = None, **layout) ->
     wanted = range(len(keys)) if graph is None else [find_graph(record, graph)]
     parts = [graph_text(record.graphs[i], chosen, key=keys[i]) for i in wanted]
     if graph is None:
-        parts.append("\n".join(_after(record, chosen)))
+        parts.append("\n".join(_after(record, chosen, totals=totals)))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def graph_list(record: CaptureRecord, *, width: int | None = None, color: bool = False) -> str:
+    """One line a graph, in order: key, name, place, counts, how it ended. ``width`` cuts the names."""
+    dress = Dress(Layout(width=width, color=color))
+    rows = [
+        _list_row(key, graph)
+        for key, graph in zip(labels.graph_keys(record.graphs), record.graphs, strict=True)
+    ]
+    widths = [max((text_width(row[i]) for row in rows), default=0) for i in range(5)]
+    if width is not None:
+        widths[1] = max(12, min(widths[1], width - sum(widths) + widths[1] - 2 * len(widths) + 1))
+    lines = [dress.line(labels.plural(len(rows), "graph"), "bold")]
+    for row in rows:
+        name, gap = cut_middle(row[1], widths[1]), widths[1]
+        cells = [row[0], name, *row[2:]]
+        padded = [
+            c + " " * (w - text_width(c)) for c, w in zip(cells, (widths[0], gap, *widths[2:]), strict=True)
+        ]
+        lines.append((" " + "  ".join(padded)).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _list_row(key: str, graph: GraphRecord) -> tuple[str, str, str, str, str]:
+    ops = sum(n.op.startswith("call") for n in graph.nodes)
+    ended = f"break: {graph.ended_by.id or 'yes'}" if graph.ended_by is not None else ""
+    ended = "never ran" if graph.never_ran else ended
+    name = visible(labels.code_text(graph.name))
+    return visible(key), name, labels.place_text(graph.file, graph.line), labels.plural(ops, "op"), ended
 
 
 def find_graph(record: CaptureRecord, key: str) -> int:
@@ -103,7 +134,7 @@ def _under(view: GraphView, dress: Dress) -> Iterator[str]:
     if graph.never_ran:
         yield from dress.lines([f"never ran: {graph.never_ran}"], "yellow")
     yield from dress.lines([f"note: {note}" for note in graph.notes])
-    yield from dress.lines([problem_text(problem) for problem in graph.problems], "red")
+    yield from dress.lines(problem_lines(graph.problems), "red")
 
 
 MAX_SYMBOLS = 24
@@ -152,15 +183,31 @@ def problem_text(problem: Problem) -> str:
 # --- after the last graph ---
 
 
-def _after(record: CaptureRecord, layout: Layout) -> Iterator[str]:
+def _after(record: CaptureRecord, layout: Layout, *, totals: bool) -> Iterator[str]:
     dress = Dress(layout)
     counts = stats(record)
     if not record.graphs:
         yield from dress.lines(nothing_captured(record))
-    elif len(record.graphs) > 1 or counts.breaks or counts.recompiles or counts.skipped or counts.given_up:
+    elif totals and (
+        len(record.graphs) > 1 or counts.breaks or counts.recompiles or counts.skipped or counts.given_up
+    ):
         yield dress.line(totals_text(counts), "bold")
     yield from dress.lines([f"note: {note}" for note in record.notes])
-    yield from dress.lines([problem_text(problem) for problem in record.problems], "red")
+    yield from dress.lines(problem_lines(record.problems), "red")
+
+
+MOST_PLACES = 4
+
+
+def problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
+    """Problems that say the same are one line that names their first places."""
+    places: dict[tuple[str, str, str], list[str]] = {}
+    for problem in problems:
+        places.setdefault((problem.what, problem.why, problem.fix), []).append(problem.where)
+    for (what, why, fix), where in places.items():
+        distinct = list(dict.fromkeys(where))
+        more = f", … {len(distinct) - MOST_PLACES} more" if len(distinct) > MOST_PLACES else ""
+        yield problem_text(Problem(", ".join(distinct[:MOST_PLACES]) + more, what, why, fix))
 
 
 def totals_text(counts: Stats) -> str:
