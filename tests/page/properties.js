@@ -80,6 +80,7 @@ function randomGraph(seed, tangled) {
     origins: [],
     body: Array(n).fill(-1),
     input: Array(n).fill(-1),
+    input_kind: Array(n).fill(-1),
     name: zeros,
     op: zeros,
   };

@@ -34,7 +34,7 @@ export class TimelineView {
         ? h("p.empty", "No break and no recompile. The capture lists no frames: it was taken from graphs alone.")
         : null,
       tops.map(([, k]) => this.frame(k)),
-      loose.map((b) => this.broke(b)),
+      this.breaks(loose),
       again.map((r) => this.again(r)),
       this.unread(),
     );
@@ -66,7 +66,7 @@ export class TimelineView {
             f.compile_ids.map((id) => this.graphLink(id)),
           )
         : null,
-      capture.breaks.filter((b) => b.frame === k).map((b) => this.broke(b)),
+      this.breaks(capture.breaks.filter((b) => b.frame === k)),
       this.story(k),
       phases.length
         ? h(
@@ -91,46 +91,49 @@ export class TimelineView {
     return graph ? h("button.link.mono", { onclick: () => this.app.openGraph(graph) }, id) : h("code.id", id);
   }
 
-  broke(b) {
-    const last = b.stack?.[b.stack.length - 1];
+  /** Breaks with one reason at one line, told once. */
+  breaks(list) {
+    const groups = new Map();
+    for (const b of list) {
+      const { file, line } = b.stack?.at(-1) ?? {};
+      const key = JSON.stringify([b.reason, file, line, b.split]);
+      (groups.get(key) ?? groups.set(key, []).get(key)).push(b);
+    }
+    return [...groups.values()].map((same) => this.broke(same));
+  }
+
+  broke(same) {
+    const [b] = same;
+    const last = b.stack?.at(-1);
+    const ended = [...new Set(same.map((other) => other.compile_id).filter(Boolean))];
+    const kind = b.intent === "user" ? "break asked for" : b.split === false ? "frame skipped" : "graph break";
+    const place = (f) => `${baseName(f.file)}:${f.line}`;
+    const step = (f) => h("li", h("code", place(f)), " ", f.code || f.function || "");
     return h(
       "div.event.broke",
       h(
-        "div",
-        h(
-          "span.tag.warn",
-          b.intent === "user" ? "break asked for" : b.split === false ? "frame skipped" : "graph break",
-        ),
-        " ",
+        "div.what",
+        h("span.tag.warn", kind),
         h("b", b.reason),
-        " ",
+        same.length > 1 ? h("span.times", `×${same.length}`) : null,
         b.id ? h("span.muted.mono", b.id) : null,
-        b.compile_id ? [" ends ", this.graphLink(b.compile_id)] : null,
+        ended.length
+          ? h(
+              "span",
+              "ends ",
+              ended.map((id) => [this.graphLink(id), " "]),
+            )
+          : null,
       ),
-      last
-        ? h(
-            "div.where",
-            last.code ? h("code", last.code) : null,
-            h("span.muted", `${baseName(last.file)}:${last.line}`),
-          )
-        : null,
+      last ? h("div.where", last.code ? h("code", last.code) : null, h("span.muted", place(last))) : null,
       b.explanation ? h("p", b.explanation) : null,
       b.hints?.length
         ? h(
             "ul.fix",
-            b.hints.map((x) => h("li", x)),
+            b.hints.map((text) => h("li", text)),
           )
         : null,
-      b.stack?.length > 1
-        ? h(
-            "details",
-            h("summary", "stack"),
-            h(
-              "ol.stack",
-              b.stack.map((s) => h("li", h("code", `${baseName(s.file)}:${s.line}`), " ", s.code || s.function || "")),
-            ),
-          )
-        : null,
+      b.stack?.length > 1 ? h("details", h("summary", "stack"), h("ol.stack", b.stack.map(step))) : null,
       b.link ? h("p.muted.mono.small", b.link) : null,
     );
   }

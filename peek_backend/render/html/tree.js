@@ -53,8 +53,9 @@ export class Tree {
     this.port = new Uint8Array(N);
     for (let i = 0; i < N; i++) {
       const users = graph.users(i);
-      if (users.length && (graph.inline[i] || (graph.cols.body[i] >= 0 && graph.op(i) === "get_attr")))
-        this.chip[i] = 1;
+      const body = graph.cols.body[i] >= 0 && graph.op(i) === "get_attr";
+      const unusedSize = !users.length && graph.inline[i] && graph.text("input_kind", i) === "size";
+      if (unusedSize || (users.length && (graph.inline[i] || body))) this.chip[i] = 1;
       else if (users.length >= PORT_USERS && this.scattered(users)) this.port[i] = 1;
     }
   }
