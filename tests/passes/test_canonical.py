@@ -56,7 +56,7 @@ def test_a_renamed_argument_changes_names_alone():
         canonicalise(two_inputs("s77", "s27")), canonicalise(two_inputs("s9", "s50", "left", "right"))
     )
     assert diff.is_empty
-    assert {edit.kind for edit in diff.edits} == {"input:renamed"}
+    assert {edit.kind for edit in diff.edits} == {"input:renamed", "symbol"}
 
 
 def test_a_size_input_reads_as_its_symbol():

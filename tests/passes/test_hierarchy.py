@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -221,6 +222,7 @@ def layered(layers, width):
     )
 
 
+@pytest.mark.slow
 def test_time_grows_linearly():
     """Ten times the nodes take about ten times as long: 100,000 nodes within 25 times the time of 10,000."""
 

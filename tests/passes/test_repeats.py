@@ -227,6 +227,7 @@ def test_equal_numbers_mean_equal_structure():
     assert keys["layers.0.attn"] == keys["layers.2.attn"] != keys["layers.0.norm"]
 
 
+@pytest.mark.slow
 def test_time_grows_linearly():
     """Ten times the layers take about ten times as long."""
 
