@@ -180,7 +180,8 @@ def match_symbols(
         elif right and isinstance(a, int) and new_to_old.setdefault(b, str(a)) == str(a):
             say("dim:dynamic", b, where, str(a), f"{b} {ranges[True].get(b, '')}".strip())
     numbers = {symbol: value for symbol, value in new_to_old.items() if value.lstrip("-").isdigit()}
-    return SymbolMap(old_to_new, numbers), [*edits, *_range_edits(old, new, old_to_new)]
+    edits += _range_edits(old, new, old_to_new)
+    return SymbolMap(old_to_new, numbers), edits or list(_name_edits(old, new))
 
 
 def _is_symbol(dim: Dim) -> bool:
@@ -194,6 +195,13 @@ def _range_text(symbol: Symbol) -> str:
 
 def _ranges(symbols: Iterable[Symbol]) -> dict[str, str]:
     return {symbol.name: _range_text(symbol) for symbol in symbols}
+
+
+def _name_edits(old: Graph, new: Graph) -> Iterator[Edit]:
+    """For information: symbols with another number, or with other inputs that carry them."""
+    before, after = ({(symbol.name, symbol.sources) for symbol in graph.symbols} for graph in (old, new))
+    if before != after:
+        yield Edit("symbol", new.title, text="symbols", count=len(after - before) or len(before - after))
 
 
 def _range_edits(old: Graph, new: Graph, names: Mapping[str, str]) -> Iterator[Edit]:

@@ -15,6 +15,7 @@ _COUNTED = {
     "module": "{} moved to another module path",
     "order": "{} reordered, with no effect",
     "source": "{} changed in text",
+    "symbol": "{} with another name or other sources",
 }
 _WHOLE = frozenset({"op:changed", "op:constant", "op:rewired"})
 """Kinds whose old and new text is the whole call."""

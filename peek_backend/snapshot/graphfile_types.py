@@ -31,6 +31,8 @@ _NAME = re.compile(r"[^\W\d](?:[\w.-]|:(?=\w))*")
 _INT = re.compile(r"-?(?:0|[1-9][0-9]*)")
 # An expression that needs no quotes; its brackets must balance besides.
 _EXPR = re.compile(r"[A-Za-z0-9_~(\-](?:[\w+\-*/().,<>=!&|~^%]| (?! ))*(?<! )", re.ASCII)
+# An expression without a symbol, such as 016 or 4. or 2*8: quoted, so that no reader takes it for the number.
+_NO_SYMBOL = re.compile(r"[^A-Za-z]*")
 _DTYPE = re.compile(r"[^\W\d]\w*")
 _FIELD = re.compile(rf"(?:{_NAME.pattern}|{QUOTED.pattern}): ")
 _NONE = re.compile(r"None(?![\w\[])")
@@ -45,7 +47,7 @@ def dim_text(dim: Dim) -> str:
     """One size: an int, a bare expression, or a quoted one when it could not be read back."""
     if type(dim) is int:
         return str(dim)
-    bare = _EXPR.fullmatch(dim) and not _INT.fullmatch(dim) and _comma_depth(dim)
+    bare = _EXPR.fullmatch(dim) and not _NO_SYMBOL.fullmatch(dim) and _comma_depth(dim)
     return dim if bare else quoted(dim)
 
 
@@ -229,7 +231,7 @@ class _Reader:
         if _INT.fullmatch(text) and len(text) < 4000:
             self.at = end
             return int(text)
-        if not _EXPR.fullmatch(text):
+        if not _EXPR.fullmatch(text) or _NO_SYMBOL.fullmatch(text):
             raise self.fail("expected a size")
         self.at = end
         return text
