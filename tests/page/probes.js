@@ -76,6 +76,18 @@
     return found.size;
   };
 
+  /** Whether the address tells the camera and the theme as they are. */
+  const isSaved = () => {
+    const [x, y, k] = decodeURIComponent(/[#&]c=([^&]*)/.exec(location.hash)?.[1] ?? "")
+      .split(",")
+      .map(Number);
+    const { camera, w, h } = view.canvas;
+    const near = Math.abs((w / 2 - camera.x) / camera.k - x) < 1 && Math.abs((h / 2 - camera.y) / camera.k - y) < 1;
+    return (
+      near && Math.abs(k - camera.k) < 0.01 && location.hash.includes(`d=${document.documentElement.dataset.theme}`)
+    );
+  };
+
   const clock = (work) => {
     const start = performance.now();
     work();
@@ -171,5 +183,5 @@
     return found;
   };
 
-  window.probe = { shown, overlaps, where, bring, colours, pan, panZooms, search, expand, expandAll, refused };
+  window.probe = { shown, overlaps, where, bring, colours, pan, panZooms, search, expand, expandAll, refused, isSaved };
 })();

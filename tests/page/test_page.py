@@ -262,7 +262,7 @@ def test_the_hash_opens_the_same_view(open_page):
     group = closed(opened)
     opened.js(f"(app.graphView.toggle({group}), app.select(40), app.search('op:mul', true))")
     opened.js("(app.set({ overlay: 'bytes' }), app.switchTheme())")
-    opened.tab.wait_for_timeout(400)
+    opened.tab.wait_for_function("probe.isSaved()")
     hash_, camera = opened.js("location.hash"), opened.js("app.graphView.canvas.camera")
     again = opened.go(hash_)
     assert again.js(f"app.graphView.current.layout.open.has({group})")
