@@ -58,6 +58,11 @@ def skipped_break(
     return _break_info(parse_message(text), stack, split=False, text=text)
 
 
+def traced_break(text: str, stack: Sequence[StackFrame]) -> BreakInfo:
+    """The break that made Dynamo skip a frame, as torch's trace tells it."""
+    return _break_info(parse_message(text), tidy(stack), split=False, text=text)
+
+
 def _break_info(
     message: Message, stack: tuple[StackFrame, ...], *, split: bool = True, text: str = ""
 ) -> BreakInfo:
@@ -122,11 +127,20 @@ def _message(reason: str, fields: dict[str, list[str]], link: str | None) -> Mes
 
 def _registered(gb_type: str, *, context: str = "") -> Message:
     """What the registry says of a break for which Dynamo keeps a short code only (``generic_jump TensorVariable()``)."""
-    id, entry = _registry().get(gb_type, (None, {}))
+    id, entry = _registry().get(gb_type, (None, _UNREGISTERED.get(gb_type, {})))
     explanation = re.sub(r'"\s+"', "", str(entry.get("Explanation", ""))).strip('"').partition('"')[0]
     hints = [str(hint).strip('"') for hint in entry.get("Hints", ()) if "{" not in str(hint)]
     known = LINK.format(id.lower()) if id else None
     return Message(gb_type, explanation.strip(), tuple(hints), context, id, known)
+
+
+# For a torch that brings no registry.
+_UNREGISTERED: dict[str, dict[str, Any]] = {
+    "Data-dependent branching": {
+        "Explanation": "Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`). Dynamo does not support tracing "
+        "dynamic control flow.",
+    }
+}
 
 
 @functools.cache

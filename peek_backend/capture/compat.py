@@ -498,6 +498,15 @@ def dynamic_mode() -> str:
     return "automatic" if dynamo_config.automatic_dynamic_shapes else "off"
 
 
+def skips_need_the_trace() -> bool:
+    """Whether only torch's trace tells which break made Dynamo skip a frame.
+
+    Until 2.12 a break in a loop raises SkipFrame, which Dynamo catches itself and writes to no list; since 2.13 it is an
+    ``Unsupported`` that ends the compile.
+    """
+    return version() < (2, 13)
+
+
 def errors_suppressed() -> bool:
     """Whether Dynamo runs a frame in eager after any error in its compile (``suppress_errors``)."""
     return bool(dynamo_config.suppress_errors)

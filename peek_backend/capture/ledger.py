@@ -39,7 +39,7 @@ from ..model import (
     StackFrame,
 )
 from . import compat, metrics
-from .breaks import DDP_SPLIT, place, read_break, skipped_break, tidy
+from .breaks import DDP_SPLIT, place, read_break, skipped_break, tidy, traced_break
 from .changes import advice, what_changed
 from .failures import read_failure
 from .guards import read_guards
@@ -48,6 +48,7 @@ from .nothing import declined_frame
 from .recompiles import attempts, read_failed
 from .sources import describe, receiver_of
 from .symbols import read_symbols, relations
+from .tracelog import TraceLog
 
 # Dynamo's own exceptions for "leave this frame to Python"; any other ends the call, unless suppress_errors is on.
 _SOFT = ("Unsupported", "UserError")
@@ -114,8 +115,8 @@ class Ledger:
     """Fills itself from torch's hooks while ``watching``; ``graphs`` is the session's own list, in order of capture.
 
     ``emit(record)`` is called with each FrameRecord, BreakInfo and RecompileInfo as it becomes known,
-    ``patch(kind, index, **fields)`` with what became known later of one. Nothing raised in here reaches the compile: it
-    becomes a Problem.
+    ``patch(kind, index, **fields)`` with what became known later of one. ``trace`` tells of skipped frames where this torch
+    says it nowhere else. Nothing raised in here reaches the compile: it becomes a Problem.
     """
 
     def __init__(
@@ -124,7 +125,9 @@ class Ledger:
         problems: list[Problem],
         emit: Callable[[Any], None],
         patch: Callable[..., None],
+        trace: TraceLog | None = None,
     ):
+        self._trace = trace
         self.graphs, self.problems = graphs, problems
         self.frames: list[Frame] = []
         self.breaks: list[BreakInfo] = []
@@ -290,6 +293,8 @@ class Ledger:
         elif compile.produced:
             compile.variant = frame.variants
             self._recompiled(compile, frame)
+        elif self._trace is not None and compat.skips_need_the_trace():
+            self._skipped(compile, self._trace.break_of(compile.compile_id))
         self._ended_graphs(compile)
         for event in compile.breaks:
             self.breaks.append(event)
@@ -306,6 +311,14 @@ class Ledger:
             event = skipped_break(error, compile.callers, resumed=self._continues(compile))
             compile.breaks.append(msgspec.structs.replace(event, frame=compile.frame))
         compile.breaks = [msgspec.structs.replace(b, split=False, compile_id=None) for b in compile.breaks]
+
+    def _skipped(self, compile: Compile, told: tuple[str, tuple[StackFrame, ...]] | None) -> None:
+        """A compile that made no code and raised nothing: skipped for the break that torch's trace tells of."""
+        if told is None:
+            return
+        event = traced_break(*told)
+        compile.breaks.append(msgspec.structs.replace(event, frame=compile.frame))
+        compile.error, compile.user = event.reason, event.stack[-1] if event.stack else None
 
     def _continues(self, compile: Compile) -> bool:
         return self.frames[compile.frame].root is not None

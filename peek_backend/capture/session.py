@@ -89,17 +89,20 @@ class Session:
         stages_from: str = "live",
     ):
         self._sink, self._patching = sink, patch
-        self._count_calls, self._trace = count_calls, TraceLog() if trace else None
+        skips = compat.skips_need_the_trace()
+        self._count_calls, self._trace = count_calls, TraceLog() if trace or skips else None
         self._stages, self._stages_from = frozenset(stages) - {"dynamo"}, stages_from
         self._stage_at: dict[tuple[int, str], int] = {}
         self._lock = threading.RLock()
         self._graphs: list[GraphRecord] = []
         self._problems: list[Problem] = []
         self._exit = contextlib.ExitStack()
-        self._ledger = Ledger(self._graphs, self._problems, self._send, self._patch)
+        self._ledger = Ledger(self._graphs, self._problems, self._send, self._patch, self._trace)
         self._earlier: tuple[EarlierFrame, ...] = ()
         self._stance = "default"
-        self.environment = msgspec.structs.replace(read_environment(), sources=fact_sources(trace=trace))
+        self.environment = msgspec.structs.replace(
+            read_environment(), sources=fact_sources(trace=trace, skips=skips)
+        )
 
     def __enter__(self) -> Session:
         self._stance = compat.stance()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,12 +16,18 @@ from typing import Any
 import msgspec
 
 from ..model import Fact, GraphRecord, StackFrame, SymbolInfo
+from .sources import parse_stack
 
 LOGGER = "torch.__trace"
 
+_BREAK = re.compile(r"Graph Break Reason: (.*?)\nUser code traceback:\n(.*)", re.DOTALL)
 
-def fact_sources(*, trace: bool) -> dict[str, str]:
-    """Which part of torch each kind of fact is read from, for the environment record."""
+
+def fact_sources(*, trace: bool = False, skips: bool = False) -> dict[str, str]:
+    """Which part of torch each kind of fact is read from, for the environment record.
+
+    ``trace`` where the trace was asked for, ``skips`` where this torch tells of skipped frames nowhere else.
+    """
     sources = {
         "graphs": "OutputGraph._call_user_compiler",
         "frames": "callback_handler, register_bytecode_hook, dynamo_tls.skip_reasons",
@@ -31,15 +38,20 @@ def fact_sources(*, trace: bool) -> dict[str, str]:
         "times": "torch._dynamo.utils.get_compilation_metrics",
         "earlier": "cache entries",
     }
-    return sources | ({"specialisations": LOGGER} if trace else {})
+    return (
+        sources
+        | ({"specialisations": LOGGER} if trace else {})
+        | ({"skipped frames": LOGGER} if skips else {})
+    )
 
 
 class TraceLog:
-    """Keeps what the trace says of symbols that were made static, by compile id."""
+    """Keeps what the trace says, by compile id: symbols that were made static, and the last break of each compile."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._facts: dict[tuple[str, str], Fact] = {}
+        self._breaks: dict[str, str] = {}
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -59,6 +71,9 @@ class TraceLog:
     def take(self, record: Any) -> None:
         """One line of the trace."""
         metadata = getattr(record, "metadata", None) or {}
+        if (metadata.get("artifact") or {}).get("name") == "dynamo_graph_break_reason":
+            with self._lock:
+                self._breaks[_compile_id(metadata)] = str(getattr(record, "payload", ""))
         found = metadata.get("symbolic_shape_specialization")
         if not found:
             return
@@ -68,6 +83,13 @@ class TraceLog:
         )
         with self._lock:
             self._facts[_compile_id(metadata), str(found["symbol"])] = fact
+
+    def break_of(self, compile_id: str) -> tuple[str, tuple[StackFrame, ...]] | None:
+        """The last break that the trace told of a compile, once: Dynamo's message and the user's stack."""
+        with self._lock:
+            text = self._breaks.pop(compile_id, None)
+        found = _BREAK.search(text or "")
+        return (found[1], parse_stack(found[2].partition("\nTraceback ")[0])) if found else None
 
     def added_to(self, graphs: Sequence[GraphRecord]) -> tuple[GraphRecord, ...]:
         """The graphs with what the trace knows of their symbols."""

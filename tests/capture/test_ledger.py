@@ -223,7 +223,7 @@ def test_closing_leaves_torch_as_it_was():
         list(_bytecode_hooks),
         dynamo_utils._compilation_metrics.maxlen,
         OutputGraph._call_user_compiler,
-        torch._dynamo.eval_frame.dynamo_tls.skip_reasons,
+        getattr(torch._dynamo.eval_frame.dynamo_tls, "skip_reasons", None),
     )
     before = state()
     with Session(count_calls=True, trace=True), Session():
@@ -271,7 +271,8 @@ def test_compiles_in_several_threads():
     assert record.problems == ()
     for n in range(1, 7):
         index = next(i for i, f in enumerate(record.frames) if f.name == f"part_{n}")
-        assert [len(g.nodes) for g in record.graphs if g.frame == index] == [n + 2, n + 2]
+        ops = [sum(node.op == "call_function" for node in g.nodes) for g in record.graphs if g.frame == index]
+        assert ops == [n, n]
         assert sum(b.frame == index for b in record.breaks) == 2
         assert sum(r.frame == index for r in record.recompiles) == 1
 
@@ -343,6 +344,9 @@ def _with_stance(session):
 
 
 def _sequential(session):
+    if not hasattr(torch._dynamo.eval_frame.dynamo_tls, "skip_reasons"):
+        pytest.skip("this torch tells nobody which frames it declined")
+
     class Skipped(torch.nn.Module):
         def __init__(self):
             super().__init__()

@@ -11,10 +11,12 @@ import contextlib
 import importlib.util
 import io
 import json
+import logging
 import os
 import re
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,7 @@ def run_case(name: str, *, watch: bool) -> tuple[dict[str, Any], Any]:
             stack.enter_context(torch._dynamo.config.patch(module.CONFIG))
         if getattr(module, "NO_GRAD", False):
             stack.enter_context(torch.no_grad())
+        traced = stack.enter_context(_traced_breaks())
         session = stack.enter_context(_session()) if watch else None
         try:
             results = _calls(module)
@@ -67,8 +70,28 @@ def run_case(name: str, *, watch: bool) -> tuple[dict[str, Any], Any]:
             error = f"{type(raised).__name__}: {raised}"
     outcome = _outcome(results, error)
     outcome["printed"] = printed.getvalue()
+    outcome["traced_breaks"] = len(traced)
     outcome["warnings"] = sorted(_plain(str(w.message)) for w in told)
     return outcome, session.record if session is not None else None
+
+
+@contextlib.contextmanager
+def _traced_breaks() -> Iterator[list[str]]:
+    """torch's own trace of breaks, the same on every version: one line for each, frames that were skipped as well."""
+    found: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            artifact = getattr(record, "metadata", {}).get("artifact") or {}
+            if artifact.get("name") == "dynamo_graph_break_reason":
+                found.append(str(getattr(record, "payload", "")))
+
+    logger, handler = logging.getLogger("torch.__trace"), Handler()
+    logger.addHandler(handler)
+    try:
+        yield found
+    finally:
+        logger.removeHandler(handler)
 
 
 def _session() -> Any:
