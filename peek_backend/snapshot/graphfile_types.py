@@ -47,8 +47,11 @@ def dim_text(dim: Dim) -> str:
     """One size: an int, a bare expression, or a quoted one when it could not be read back."""
     if type(dim) is int:
         return str(dim)
-    bare = _EXPR.fullmatch(dim) and not _NO_SYMBOL.fullmatch(dim) and _comma_depth(dim)
-    return dim if bare else quoted(dim)
+    return quoted(dim) if _NO_SYMBOL.fullmatch(dim) else _expression(dim)
+
+
+def _expression(text: str) -> str:
+    return text if _EXPR.fullmatch(text) and _comma_depth(text) else quoted(text)
 
 
 def _comma_depth(text: str) -> bool:
@@ -110,7 +113,7 @@ def _part(t: Type) -> str:
 _WRITERS: dict[type, Callable] = {
     TensorType: _tensor,
     TupleType: _tuple,
-    SymType: lambda t: f"{t.type}({dim_text(t.expr)})",
+    SymType: lambda t: f"{t.type}({_expression(t.expr)})",
     ScalarType: lambda t: f"scalar({_name(t.type)}{', ' + string(t.text) if t.text else ''})",
     SizeType: lambda t: f"Size[{_dims(t.shape)}]",
     NoneType: lambda t: "None",
@@ -188,9 +191,9 @@ class _Reader:
         )
 
     def symbolic(self, kind: str) -> SymType:
-        expr = self.dim()
+        expr = self.expression()
         self.need(")")
-        return SymType(kind, str(expr))
+        return SymType(kind, expr)
 
     def named(self) -> tuple[str, str]:
         """A name and a string, if there is one, up to the closing bracket."""
@@ -223,16 +226,25 @@ class _Reader:
         return TupleType(tuple([t for _, t in pairs]), kind, tuple([n for n, _ in pairs]))
 
     def dim(self) -> Dim:
+        start = self.at
+        text = self.expression()
+        if self.text[start] == "`":
+            return text
+        if _INT.fullmatch(text) and len(text) < 4000:
+            return int(text)
+        if _NO_SYMBOL.fullmatch(text):
+            self.at = start
+            raise self.fail("expected a size")
+        return text
+
+    def expression(self) -> str:
         text = self.match(QUOTED)
         if text is not None:
             return unquote(text)
         end = self.end_of_expression()
         text = self.text[self.at : end]
-        if _INT.fullmatch(text) and len(text) < 4000:
-            self.at = end
-            return int(text)
-        if not _EXPR.fullmatch(text) or _NO_SYMBOL.fullmatch(text):
-            raise self.fail("expected a size")
+        if not _EXPR.fullmatch(text):
+            raise self.fail("expected a size or an expression")
         self.at = end
         return text
 

@@ -15,6 +15,7 @@ import pytest
 
 from peek_backend.diff import compare
 from peek_backend.diff.edits import INFO, Diff, Edit
+from peek_backend.errors import PeekError
 from peek_backend.model.snapshot import Graph, Snapshot
 from peek_backend.snapshot.graphfile import parse_graph, print_graph, read_graph
 
@@ -133,3 +134,43 @@ def test_a_snapshot_is_equal_to_itself():
     """Read back from its text, each snapshot of the corpus gives an empty diff."""
     for snapshot in corpus():
         assert compare(snapshot, parse_graph(print_graph(snapshot))).edits == ()
+
+
+LETTERS = "abcdefnrstuxgl0123456789.,()[]%_=+-"
+
+
+def retyped(rng: random.Random, text: str) -> str:
+    """One character of a file changed, put in or taken out, in the call or type of a node or in an output."""
+    lines = text.split("\n")
+    at = rng.choice([k for k, line in enumerate(lines) if line.startswith(("  %", "  out  "))])
+    line = lines[at]
+    first = line.find(" = ") + 3 if line.startswith("  %") else 7
+    place = rng.randrange(first, len(line))
+    lines[at] = line[:place] + rng.choice(("", rng.choice(LETTERS))) + line[place + rng.randrange(2) :]
+    return "\n".join(lines)
+
+
+def check_typing(rng: random.Random) -> str | None:
+    snapshot = rng.choice(corpus())
+    text = retyped(rng, print_graph(snapshot))
+    try:
+        changed = parse_graph(text)
+    except PeekError:
+        return None
+    if changed == snapshot:
+        return None
+    assert told(compare(snapshot, changed)), next(
+        line for line in text.split("\n") if line not in print_graph(snapshot)
+    )
+    return "told"
+
+
+def test_one_character_in_a_file_is_refused_or_told():
+    """Whatever one types into a node or an output, the file is refused, reads the same, or differs by an edit."""
+    run(check_typing, 0, 60)
+
+
+@pytest.mark.slow
+def test_a_thousand_characters_in_files():
+    """The same until 1,000 changed files were read."""
+    run(check_typing, 1, 1000)
