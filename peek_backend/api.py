@@ -161,7 +161,7 @@ class session:
     def __enter__(self) -> session:
         from .capture.session import Session
 
-        self._session = Session(stages=self._stages, stages_from=self._stages_from)
+        self._session = Session(stages=self._stages, stages_from=self._stages_from, **self._watching)
         self._session.__enter__()
         return self
 

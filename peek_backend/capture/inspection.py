@@ -52,6 +52,7 @@ def inspect_call(
         try:
             for call_args, call_kwargs in calls:
                 compiled(*call_args, **call_kwargs)
+            session.settle()  # before torch's own lists of times and failures are put back
         except Exception as error:
             with contextlib.suppress(Exception):  # some exceptions take no attributes
                 error.peek_record = session.record  # type: ignore[attr-defined]
