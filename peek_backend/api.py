@@ -148,14 +148,23 @@ class session:
     """Collects every graph that the block compiles, whatever the backend, in all threads; prints nothing.
 
     ``.record`` is what was captured so far, also after the block. ``stages`` and ``stages_from`` are those of the backend's
-    options. Raises PeekError for an unknown stage.
+    options. ``count_calls`` counts how often each variant compiled in the block is called; ``trace`` reads torch's structured
+    trace as a second witness, for 4 to 5 % of the compile. Raises PeekError for an unknown stage.
     """
 
-    def __init__(self, *, stages: Sequence[str] | str = ("dynamo",), stages_from: str = "live") -> None:
+    def __init__(
+        self,
+        *,
+        stages: Sequence[str] | str = ("dynamo",),
+        stages_from: str = "live",
+        count_calls: bool = False,
+        trace: bool = False,
+    ) -> None:
         from .options import resolve
 
         options, _ = resolve({"stages": stages, "stages_from": stages_from}, environ={})
         self._stages, self._stages_from = options.stages, options.stages_from
+        self._watching = {"count_calls": count_calls, "trace": trace}
         self._session: Session | None = None
 
     def __enter__(self) -> session:
