@@ -21,6 +21,7 @@ from ..model import (
     SCHEMA_VERSION,
     BreakInfo,
     CaptureRecord,
+    EarlierFrame,
     Environment,
     FrameRecord,
     GraphRecord,
@@ -39,6 +40,7 @@ KINDS: dict[str, type] = {
     "recompile": RecompileInfo,
     "problem": Problem,
     "note": str,
+    "earlier": EarlierFrame,
 }
 """What a line holds, by its ``kind``; the kinds ``header``, ``environment`` and ``end`` come beside them."""
 
@@ -161,7 +163,7 @@ def _line(kind: str, data: Any, **fields: Any) -> bytes:
 def encode_record(record: CaptureRecord) -> bytes:
     """A whole capture as the journal that a program would have written that ended well."""
     lines = [_line("header", record.environment, schema_version=SCHEMA_VERSION)]
-    for name in ("frames", "graphs", "breaks", "recompiles", "problems", "notes"):
+    for name in ("frames", "graphs", "breaks", "recompiles", "problems", "notes", "earlier"):
         lines.extend(_line(_KIND_OF[type(item)], item) for item in getattr(record, name))
     lines.append(_line("end", None))
     return b"".join(lines)
@@ -266,6 +268,7 @@ class _Reader:
             recompiles=tuple(self.records["recompile"]),
             problems=(*self.records["problem"], *(() if self.ended else (_not_ended(),))),
             notes=(*self.records["note"], *self._left_out()),
+            earlier=tuple(self.records["earlier"]),
         )
 
     def _frames(self) -> tuple[FrameRecord, ...]:
