@@ -30,8 +30,8 @@ _VERSION = re.compile(rb"\A(?:\xef\xbb\xbf)?peek-graph ([0-9]{1,9})\b")
 class Outcome:
     """What came of a comparison.
 
-    ``old`` is None for a missing snapshot, and for an unreadable one that is about to be replaced; ``compared`` then is
-    False. ``text`` is the new file's, ``reworded`` whether it differs from the old one.
+    ``old`` is None for a missing snapshot, and for an unreadable one that is about to be replaced (``replaces``); ``compared``
+    then is False. ``text`` is the new file's, ``reworded`` whether it differs from the old one.
     """
 
     slot: Slot
@@ -42,6 +42,7 @@ class Outcome:
     diff: Diff | None = None
     verdict: Verdict | None = None
     reworded: bool = False
+    replaces: bool = False
 
     @property
     def compared(self) -> bool:
@@ -67,7 +68,7 @@ def judge(
     data = slot.read()
     old = _decoded(slot, data, new.name, replacing=update in ("changed", "all")) if data is not None else None
     if old is None:
-        return Outcome(slot, "missing", new, text)
+        return Outcome(slot, "missing", new, text, replaces=data is not None)
     diff = compare(old, new)
     judged = verdict(diff, policy, strict=strict)
     state: State = "same" if judged.level in ("same", "info") else "changed"

@@ -311,7 +311,7 @@ class GraphSnapshot:
 def _word(outcome: Outcome, did: str) -> str:
     """One word for the summary: ``same``, ``warned``, ``failed``, ``missing``, ``nothing``, or what was written."""
     if did in ("new", "changed", "reworded"):
-        return did if outcome.compared or did == "new" else "replaced"
+        return "replaced" if outcome.replaces else did
     if outcome.state in ("missing", "nothing"):
         return outcome.state
     if outcome.failed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -147,12 +147,25 @@ class SnapshotSession:
         return [head, *shown_, *more]
 
     def _github(self, terminal: Any) -> None:
-        """At most ten annotations, errors first, and the whole diff in the job's summary."""
-        commands = [line for result in self.results for line in result.get("github", "").splitlines()]
-        commands.sort(key=lambda line: not line.startswith("::error"))
-        for line in commands[:MAX_COMMANDS]:
+        """At most ten annotations, and the whole diff in the job's summary."""
+        for line in worst_first([result.get("github", "").splitlines() for result in self.results]):
             terminal.write_line(line)
         summarise_on_github([result["markdown"] for result in self.results if "markdown" in result])
+
+
+def worst_first(commands: Sequence[Sequence[str]], limit: int = MAX_COMMANDS) -> list[str]:
+    """Of the annotations of several snapshots at most ``limit``: errors first, of each snapshot its worst before any's second.
+
+    What several snapshots say of one line, as when they hold the same layer, is said once.
+    """
+    found: dict[tuple[str, str], tuple[bool, int, str]] = {}
+    for own in commands:
+        for place, line in enumerate(own):
+            properties, _, message = line.removeprefix("::").partition("::")
+            key = (properties.partition("title=")[0], message)
+            found.setdefault(key, (not line.startswith("::error"), place, line))
+    ranked = sorted(found.values(), key=lambda entry: entry[:2])
+    return [line for _, _, line in ranked[:limit]]
 
 
 def _collection_failed(config: pytest.Config) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import click
@@ -11,6 +12,7 @@ import click
 from ..errors import PeekError
 from ..model.snapshot import Snapshot
 from ..pinned import in_ci, judge, settle, shown
+from ..render.labels import plural
 from ..snapshot.graphfile import read_graph
 from ..snapshot.store import Slot
 from .checking import RUN, Project, project, waiting, why_obsolete
@@ -65,15 +67,20 @@ def check(paths: tuple[str, ...], run: bool, strict: bool, format_: str) -> int:
     for slot in where.waiting:
         _look_at_waiting(slot, where, report, strict=strict)
     if report.pairs or format_ in ("json", "html"):
-        Show(format_, where.root, color=format_ == "text" and sys.stdout.isatty()).write(report.pairs)
-    say = write_stdout if format_ == "text" else tell
-    count = len(where.slots)
-    for line in [
-        *report.lines,
-        f"{count} snapshot{'' if count == 1 else 's'} checked in {len(where.bases)} folder(s)",
-    ]:
-        say(f"{line}\n" if format_ == "text" else line)
+        color = format_ == "text" and sys.stdout.isatty()
+        Show(format_, where.root, color=color, tally=False).write(report.pairs)
+    say = (lambda line: write_stdout(f"{line}\n")) if format_ == "text" else tell
+    for line in [*report.lines, *_tally(where)]:
+        say(line)
     return report.code
+
+
+def _tally(where: Project) -> Iterator[str]:
+    """How many snapshots there are, and what to do about those that wait."""
+    waiting_ = len(where.waiting)
+    if waiting_:
+        yield f"{plural(waiting_, 'change')} wait{'s' if waiting_ == 1 else ''}: peek review"
+    yield f"{plural(len(where.slots), 'snapshot')} in {plural(len(where.bases), 'folder')}"
 
 
 def _look_at(slot: Slot, where: Project, report: Report, *, run: bool, strict: bool) -> None:
@@ -100,7 +107,7 @@ def _run_again(slot: Slot, found: Snapshot, where: Project, report: Report, *, s
     module = words[:1] == ["-m"]
     words = words[1:] if module else [str(where.root / words[0]), *words[1:]]
     try:
-        taken = take(words, module=module, name=found.name, root=where.root)
+        taken = take(words, module=module, name=found.name, root=where.root, folder=where.root)
         outcome = judge(slot, taken, where.policy, strict=strict)
     except PeekError as error:
         report.lines.append(f"{shown(slot.path)}: {error}")
@@ -124,5 +131,6 @@ def _look_at_waiting(slot: Slot, where: Project, report: Report, *, strict: bool
         report.lines.append(f"missing: {shown(slot.path)}: its first version waits for peek review")
         report.codes.add(MISSING)
     else:
-        report.pairs.append(Pair(shown(slot.path), one.verdict, one.diff))
+        if all(pair.path != shown(slot.path) for pair in report.pairs):
+            report.pairs.append(Pair(shown(slot.path), one.verdict, one.diff))
         report.codes.add(FAILED if one.verdict.failed else SAME)

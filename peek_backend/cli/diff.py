@@ -114,13 +114,14 @@ def exit_code(pairs: Sequence[Pair]) -> int:
 
 @dataclass(frozen=True)
 class Show:
-    """Writes comparisons in one format, to stdout or a file."""
+    """Writes comparisons in one format, to stdout or a file. ``tally`` adds to the text of a folder how many are equal."""
 
     format: str
     root: Path
     color: bool = False
     width: int = 80
     output: str | None = None
+    tally: bool = True
 
     def write(self, pairs: Sequence[Pair]) -> None:
         data = (
@@ -153,7 +154,7 @@ class Show:
             for p in told
         ]
         lines = [f"{'removed' if p.only == 'old' else 'new'}: {p.path}" for p in pairs if p.only]
-        if not single:
+        if not single and self.tally:
             equal = sum(p.verdict is not None for p in pairs) - len(told)
             lines.append(
                 f"{equal} of {len(pairs)} snapshots are the same" if pairs else "no snapshots on either side"

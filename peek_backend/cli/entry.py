@@ -20,6 +20,7 @@ T = TypeVar("T")
 VERBS = {
     "run": "Run a script or module and report everything that torch.compile did in it.",
     "inspect": "Compile one function or module on made-up inputs and show its graphs.",
+    "dryrun": "Graph, FLOPs, bytes and memory of a model on any device, without device, memory or data.",
     "show": "Show a saved capture or a .pt2 file as a table, a tree or a picture.",
     "trace": "Say what a node or a line came from and what became of it, over all stages.",
     "explain": "Say why: graph breaks, recompiles, guards, static sizes and compile times of a capture.",

@@ -80,19 +80,25 @@ def without_python(command: Sequence[str], module: bool) -> tuple[tuple[str, ...
     return words, False
 
 
-def take(words: Sequence[str], *, module: bool, root: Path, name: str | None = None) -> Snapshot:
-    """Run a program in a process of its own, and what it compiled as a snapshot. Raises PeekError when it fails."""
+def take(
+    words: Sequence[str], *, module: bool, root: Path, name: str | None = None, folder: Path | None = None
+) -> Snapshot:
+    """Run a program in a process of its own, in ``folder`` or here, and what it compiled as a snapshot.
+
+    Raises PeekError when there is no such program and when it fails.
+    """
     from ..passes.canonical import canonicalise
     from ..snapshot import read
 
     program = Program(words[0], tuple(words[1:]), module)
     program.check()
-    with tempfile.TemporaryDirectory(prefix="peek-") as folder:
-        capture = Path(folder, "capture.peek.jsonl")
+    with tempfile.TemporaryDirectory(prefix="peek-") as scratch:
+        capture = Path(scratch, "capture.peek.jsonl")
         flags = ["-m"] if module else []
         done = subprocess.run(
             [sys.executable, "-m", "peek_backend", "run", "-q", "-o", str(capture), *flags, *words],
             check=False,
+            cwd=folder,
             env=_environment(),
         )
         if done.returncode:

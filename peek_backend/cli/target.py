@@ -24,9 +24,13 @@ class Target:
     expression: ast.expr
     text: str
 
-    def load(self) -> Any:
-        """What the target names. Imports the module, whose own errors pass; PeekError for a name that is not there."""
-        return _Reader(_import(self.module), self.module).read(self.expression)
+    def imported(self) -> ModuleType:
+        """The module, imported now; its own errors pass."""
+        return _import(self.module)
+
+    def load(self, module: ModuleType | None = None) -> Any:
+        """What the target names. Imports the module unless it is given; PeekError for a name that is not there."""
+        return _Reader(self.imported() if module is None else module, self.module).read(self.expression)
 
 
 def parse_target(text: str) -> Target:

@@ -50,7 +50,9 @@ def safe_stem(name: str) -> str:
     as a long one does, so that two names never share a file.
     """
     text = _UNSAFE.sub("-", name).lstrip(".")
-    if text == name and len(text) <= MAX_STEM and not _DEVICES.fullmatch(text) and text:
+    if _DEVICES.fullmatch(text):
+        text = f"_{text}"
+    if text == name and len(text) <= MAX_STEM and text:
         return text
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{text[: MAX_STEM - 9].rstrip('.-')}~{digest}"

@@ -1,4 +1,4 @@
-"""What snapshots cost: pytest's start with the plugin installed and unused, a check beside the bare compile, a picture of a diff."""
+"""What snapshots cost: pytest's start with the plugin installed and unused, and pictures of a diff."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def start(*, rounds: int) -> list[Row]:
             without.append(process_cpu([*command, "-p", "no:peek"], env=env)[0])
     more = [1000 * (a - b) for a, b in zip(with_it, without, strict=True)]
     low, _, high = statistics.quantiles(more, n=4)
-    note = f"median of {rounds} pairs, CPU; quartiles {low:.0f} to {high:.0f}; pytest alone {1000 * statistics.median(without):.0f} ms"
+    alone = 1000 * statistics.median(without)
+    note = f"median of {rounds} pairs, CPU; quartiles {low:.0f} to {high:.0f}; pytest alone {alone:.0f} ms"
     return [
         Row("pytest start with the plugin, unused, more", statistics.median(more), "ms", 15, note),
         loaded(),
