@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,13 @@ class Opened:
         return self.tab.evaluate(
             f"(() => {{ const {{ app }} = window.peek, {{ probe }} = window; return {text}; }})()"
         )
+
+    def until(self, text: str, seconds: float = 10) -> None:
+        """Wait until a JavaScript expression is true (Playwright's own waiting evaluates text, which the page refuses)."""
+        end = time.monotonic() + seconds
+        while not self.js(text):
+            assert time.monotonic() < end, f"never came true: {text}"
+            self.tab.wait_for_timeout(20)
 
     def outside(self) -> list[str]:
         """Requests for anything but the file itself."""

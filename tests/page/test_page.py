@@ -152,8 +152,7 @@ def test_the_graph_cannot_be_lost(open_page):
     assert opened.js("app.graphView.canvas.view.y0") < box
     assert opened.tab.locator(".mini").is_visible()
     opened.tab.keyboard.press("0")
-    opened.tab.wait_for_timeout(60)
-    assert opened.tab.locator(".mini").is_hidden()
+    opened.until("app.graphView.miniEl.hidden")
 
 
 def test_levels_open_and_close(open_page):
@@ -262,7 +261,7 @@ def test_the_hash_opens_the_same_view(open_page):
     group = closed(opened)
     opened.js(f"(app.graphView.toggle({group}), app.select(40), app.search('op:mul', true))")
     opened.js("(app.set({ overlay: 'bytes' }), app.switchTheme())")
-    opened.tab.wait_for_function("probe.isSaved()")
+    opened.until("probe.isSaved()")
     hash_, camera = opened.js("location.hash"), opened.js("app.graphView.canvas.camera")
     again = opened.go(hash_)
     assert again.js(f"app.graphView.current.layout.open.has({group})")
@@ -297,9 +296,8 @@ def test_the_panel_never_hides_the_selection(open_page):
     opened = open_page(hash_="#v=graph", width=390, height=780)
     x, y = opened.js(f"probe.bring({closed(opened)})")
     opened.tab.mouse.click(x + 40, y + 8)
-    opened.tab.wait_for_timeout(100)
-    top = opened.tab.locator(".panel").bounding_box()["y"]
-    assert opened.js("probe.where(app.state.selected)")[1] < top - 20
+    opened.tab.locator(".panel").wait_for()
+    opened.until("probe.where(app.state.selected)[1] < app.panel.element.getBoundingClientRect().top - 20")
 
 
 def test_the_theme_follows_the_system_and_the_switch(open_page):
@@ -513,3 +511,10 @@ def test_empty_and_tiny_captures_open(open_page):
         for view in VIEWS:
             opened.js(f"app.go({view!r})")
         assert opened.tab.locator("main").inner_text().strip()
+
+
+def test_the_overlap_check_sees_an_overlap(open_page):
+    """A tab pushed over its neighbour is reported: the checks above can fail."""
+    opened = open_page()
+    opened.js("app.tabs.children[1].style.setProperty('margin-left', '-30px')")
+    assert opened.js("probe.overlaps()") != []

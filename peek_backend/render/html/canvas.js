@@ -3,8 +3,8 @@
 import { CHIP_H, HEADER } from "./layout.js";
 import { FONT } from "./sizes.js";
 
-export const MIN_ZOOM = 0.0008;
-export const MAX_ZOOM = 2.5;
+const MIN_ZOOM = 0.0008;
+const MAX_ZOOM = 2.5;
 /** px at the top that the view's tools cover. */
 const TOOLBAR = 56;
 const READABLE = 0.7;
@@ -16,7 +16,7 @@ const DETAIL_ZOOM = 0.55;
 const SHAPE_ZOOM = 0.6;
 
 /** The page's colours as canvas texts, read from its CSS variables whenever the theme changes. */
-export function readColours(element) {
+function readColours(element) {
   const css = getComputedStyle(element);
   const names = [
     "bg",
@@ -622,7 +622,7 @@ export class Canvas {
   }
 }
 
-export function trace(ctx, r, x, y) {
+function trace(ctx, r, x, y) {
   const [sx, sy, turn] = r;
   ctx.moveTo(x + sx, y + sy);
   if (turn > sy) ctx.lineTo(x + sx, y + turn);
@@ -680,7 +680,7 @@ function clip(sizes, text, font, room) {
 }
 
 /** Black or white, whichever reads better on an `rgb()` or `#rrggbb` colour. */
-export function contrast(colour) {
+function contrast(colour) {
   const m = colour.match(/[\d.]+/g);
   const hex =
     colour[0] === "#" ? [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16)) : m.slice(0, 3).map(Number);

@@ -1,7 +1,7 @@
 // The capture that the page carries: base64 of deflated JSON in a <script type="application/json">-like tag.
 // Goes out: a Capture with Graphs whose columns are typed arrays; users and searchable texts are made when asked for.
 
-export const OPS = ["placeholder", "get_attr", "call_function", "call_method", "call_module", "output"];
+const OPS = ["placeholder", "get_attr", "call_function", "call_method", "call_module", "output"];
 const MARK = "\u0001";
 
 export async function inflate(base64) {

@@ -9,11 +9,11 @@ const clean = (text) =>
     /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g,
     "\ufffd",
   );
-export const xml = (text) => clean(String(text)).replace(/[<>&"]/g, (c) => XML[c]);
+const xml = (text) => clean(String(text)).replace(/[<>&"]/g, (c) => XML[c]);
 const num = (v) => String(Math.round(v * 100) / 100);
 
 /** The part of CanvasRenderingContext2D that canvas.js uses, as SVG text. */
-export class SvgContext {
+class SvgContext {
   constructor() {
     this.out = [];
     this.path = "";
@@ -159,7 +159,7 @@ export function dotText(canvas) {
   return lines.concat("}", "").join("\n");
 }
 
-export function exportView(app, kind) {
+function exportView(app, kind) {
   const { canvas } = app.graphView;
   const name = `${app.graph.title.replace(/[^\w.-]+/g, "_").slice(0, 60) || "graph"}.${kind}`;
   if (kind === "svg") download(name, "image/svg+xml", svgText(canvas));

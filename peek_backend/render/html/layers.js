@@ -6,16 +6,16 @@
 //   skeleton(problem)         rows, order and centres from the *closed* widths; the same whatever is open
 //   realise(skeleton, sizes)  the real boxes, row by row downwards; a row follows only the rows above it
 
-export const GAP_X = 22;
-export const ROW_GAP = 24;
-export const PORT_GAP = 12;
-export const LANE = 9;
-export const MAX_ROW = 14;
+const GAP_X = 22;
+const ROW_GAP = 24;
+const PORT_GAP = 12;
+const LANE = 9;
+const MAX_ROW = 14;
 /** Items of a row that nothing connects. */
-export const MAX_LOOSE = 3;
+const MAX_LOOSE = 3;
 
 /** Rows by longest path. Edges that close a cycle are marked in `back` and do not count. */
-export function ranks(n, edges) {
+function ranks(n, edges) {
   const out = Array.from({ length: n }, () => []);
   const degree = new Int32Array(n);
   const back = new Uint8Array(edges.length);

@@ -4,7 +4,7 @@
 import { realise, skeleton } from "./layers.js";
 
 export const HEADER = 26;
-export const PAD = 14;
+const PAD = 14;
 export const CHIP_H = 15;
 export const MAX_CHIPS = 4;
 

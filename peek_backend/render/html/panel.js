@@ -326,7 +326,7 @@ export class Panel {
   }
 }
 
-export function rangeText(s) {
+function rangeText(s) {
   if (s.replaced_by != null) return `= ${s.replaced_by}`;
   return `in [${s.lower ?? "-∞"}, ${s.upper ?? "∞"}]${s.hint != null ? `, ${s.hint} while tracing` : ""}`;
 }

@@ -15,9 +15,8 @@ const FIELDS = [
   "bytes",
   "kind",
 ];
-export const FIELD_HELP = FIELDS;
 
-export function parseQuery(text) {
+function parseQuery(text) {
   const terms = [];
   const pattern = /(-?)(?:(\w+):)?(?:"([^"]*)"?|(\S+))/g;
   for (const m of text.matchAll(pattern)) {

@@ -16,13 +16,13 @@ const MIN_W = 74;
 const MAX_W = 250;
 
 /** `text` in at most `limit` characters; what is too long loses its middle. */
-export function shorten(text, limit) {
+function shorten(text, limit) {
   if (text.length <= limit) return text;
   const tail = Math.floor((limit - 1) / 3);
   return text.slice(0, limit - 1 - tail) + "…" + text.slice(text.length - tail);
 }
 
-export const roughMeasure = (text, font) => text.length * (parseFloat(font.replace("600 ", "")) * 0.6);
+const roughMeasure = (text, font) => text.length * (parseFloat(font.replace("600 ", "")) * 0.6);
 
 export class Sizes {
   constructor(tree, measure = roughMeasure) {

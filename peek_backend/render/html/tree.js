@@ -1,8 +1,8 @@
 // The containers of one graph and the edges between what stands in them.
 // Items are numbers: a node is its index, container g is N + g (N nodes), so the root is N.
 
-export const PORT_USERS = 4;
-export const PORT_PLACES = 6;
+const PORT_USERS = 4;
+const PORT_PLACES = 6;
 
 export class Tree {
   constructor(graph) {
