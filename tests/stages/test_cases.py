@@ -1,0 +1,80 @@
+"""Stages add nothing to a program: all cases, at the sizes they come with and at three more, with stages and without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+from peek_backend.capture.session import Session
+from tests.capture.test_untouched import PROGRAMS, assert_same, observe, plain
+from tests.conftest import require
+from tests.truth import worker
+
+CASES = sorted(p.stem for p in (Path(__file__).parents[1] / "cases").glob("*.py"))
+ALONE = ("112",)  # needs two ranks
+# The two models go through their layers once for each of four sizes; the first case of each kind is in the ordinary tests.
+QUICK = ("006", "026", "060", "070", "088", "098")
+
+
+def with_stages(gm: Any, inputs: Any) -> Any:
+    """The peek backend as a function, since the programs are compared by what they do with any backend."""
+    return torch._dynamo.lookup_backend("peek")(gm, inputs, options={"stages": "all", "quiet": True})
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_stages_change_nothing(name, dynamic):
+    """Results, gradients, buffers, prints, random state, compiles, breaks and guards are as without stages."""
+    assert_same(observe(name, plain, dynamic, watched=False), observe(name, with_stages, dynamic, watched=False))
+
+
+def _mark(name: str) -> Any:
+    return pytest.param(name, marks=() if name.startswith(QUICK) else pytest.mark.slow)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", [_mark(c) for c in CASES if not c.startswith(ALONE)])
+def test_cases(name, monkeypatch):
+    """No compile, guard, break, counter, result, warning or error of a case differs when its stages are recorded."""
+    if name[:2] == "13":
+        require("transformers")
+    monkeypatch.setattr(worker, "_calls", calls_of_four_sizes)
+    monkeypatch.setattr(worker, "_session", lambda: Session())
+    without, _ = worker.run_case(name, watch=True)
+    monkeypatch.setattr(worker, "_session", lambda: Session(stages=("joint", "forward", "backward", "inference")))
+    found, record = worker.run_case(name, watch=True)
+    for part in without:
+        assert found[part] == without[part], part
+    keys = [(g.key, g.frame) for g in record.graphs]
+    assert len({k for k, _ in keys}) == len(keys)
+
+
+def calls_of_four_sizes(module: Any) -> list[Any]:
+    """The case's own calls, then its first call with every tensor two, three and five times as long; an error is a result."""
+    fn, args, kwargs, how = module.build()
+    compiled = torch.compile(fn, backend="eager", **how)
+    results = [compiled(*args, **kwargs)]
+    more = list(module.more_calls()) if hasattr(module, "more_calls") else []
+    more += [(_longer(args, times), _longer(kwargs, times)) for times in (2, 3, 5)]
+    for positional, named in more:
+        try:
+            results.append(compiled(*positional, **named))
+        except Exception as error:
+            results.append(f"{type(error).__name__}: {error}"[:200])
+    if getattr(module, "TRAIN", False):
+        sum(t.sum() for t in worker._tensors(results)).backward()
+        results.append([p.grad for p in fn.parameters()] if isinstance(fn, torch.nn.Module) else [])
+    return [*results, args]
+
+
+def _longer(values: Any, times: int) -> Any:
+    def longer(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.dim() == 0 or type(value) is not torch.Tensor:
+            return value
+        return value.detach().repeat(times, *[1] * (value.dim() - 1)).requires_grad_(value.requires_grad)
+
+    return pytree.tree_map(longer, values)

@@ -1,0 +1,127 @@
+"""peek trace, and the stages that peek show, run and inspect take."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from peek_backend.cli.entry import run
+from peek_backend.errors import PeekError
+from peek_backend.options import STAGES, resolve
+from peek_backend.render.image import find_engine
+
+from .helpers import Small, staged
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory):
+    """A saved capture with all AOT stages."""
+    torch._dynamo.reset()
+    path = tmp_path_factory.mktemp("capture") / "small.json"
+    staged(Small(), torch.ones(4, 8)).save(path)
+    return str(path)
+
+
+def test_trace_of_a_node(capture, capsys):
+    """peek trace FILE NODE prints its line, what it came from and what became of it, without torch."""
+    assert run(["trace", capture, "0/0:linear"]) == 0
+    out = capsys.readouterr().out
+    assert "helpers.py" in out
+    assert all(f"0/0 {stage}" in out for stage in ("joint", "forward", "backward"))
+    assert "addmm" in out
+
+
+def test_trace_of_an_unknown_node(capture, capsys):
+    """A node that is not there ends with 2 and names the nearest."""
+    assert run(["trace", capture, "lineer"]) == 2
+    assert "did you mean 'linear'" in capsys.readouterr().err
+
+
+def test_show_two_stages(capture, capsys):
+    """peek show --stages a,b aligns two stages in one table."""
+    assert run(["show", capture, "--stages", "dynamo,forward"]) == 0
+    head, *_ = capsys.readouterr().out.splitlines()
+    assert head.split() == ["0/0", "dynamo", "line", "0/0", "forward", "also", "from"]
+
+
+def test_show_one_stage(capture, capsys):
+    """peek show --stages backward shows that stage's table alone."""
+    assert run(["show", capture, "--stages", "backward"]) == 0
+    out = capsys.readouterr().out
+    assert "0/0 backward" in out
+    assert "0/0 joint" not in out
+
+
+def test_show_what_is_saved(capture, capsys):
+    """--saved and --in-place print the autograd view and the functionalisation view."""
+    assert run(["show", capture, "--saved", "--in-place"]) == 0
+    out = capsys.readouterr().out
+    assert "for the backward: " in out
+    assert "seen: copy_ in the graph" in out
+
+
+def test_show_lacks_a_stage(capture, capsys):
+    """A stage that the capture does not hold is told with those it has."""
+    assert run(["show", capture, "--stages", "kernels"]) == 2
+    assert "it holds: backward, dynamo, forward, joint" in capsys.readouterr().err
+
+
+def test_a_picture_of_two_stages(capture, tmp_path):
+    """Two stages in a picture are clusters, with dashed edges between the nodes that became one another."""
+    assert run(["show", capture, "--stages", "dynamo,forward", "-o", str(tmp_path / "x.dot")]) == 0
+    text = (tmp_path / "x.dot").read_text()
+    assert text.count("subgraph cluster_") == 2
+    assert "style=dashed" in text
+    if find_engine("svg") is not None:
+        assert run(["show", capture, "--stages", "dynamo,forward", "-o", str(tmp_path / "x.svg")]) == 0
+        assert "0/0 forward" in (tmp_path / "x.svg").read_text()
+
+
+def test_run_and_inspect_take_stages(tmp_path, capsys):
+    """peek inspect --stages records the later stages of a function that it compiles."""
+    (tmp_path / "mod.py").write_text("def f(x):\n    return (x * 2).relu().sum()\n")
+    sys_path = list(sys.path)
+    try:
+        result = run(["inspect", f"{tmp_path / 'mod.py'}:f", "--input", "f32[2, 3] grad", "--stages", "forward,backward"])
+        result = result() if callable(result) else result
+    finally:
+        sys.path[:] = sys_path
+    out = capsys.readouterr().out
+    assert result == 0
+    assert "0/0 forward" in out
+    assert "0/0 backward" in out
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("all", STAGES),
+        ("forward, joint", ("joint", "forward")),
+        (["post-grad", "KERNELS"], ("post_grad", "kernels")),
+        ({"dynamo"}, ("dynamo",)),
+    ],
+)
+def test_stages_are_read(given, expected):
+    """Comma text or a sequence, in any case and order, is the stages in the order of a compile."""
+    assert resolve({"stages": given}, {})[0].stages == expected
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("stages", "forwrad", "did you mean 'forward'"),
+        ("stages", "", "no stage is named"),
+        ("stages", 3, "is no list of stages"),
+        ("stages_from", "logs", "did you mean 'log'"),
+        ("inner_options", "fast", "is no mapping of options"),
+    ],
+)
+def test_bad_values_are_told(option, value, said):
+    """A stage, source or option that does not exist is refused with the nearest right one."""
+    with pytest.raises(PeekError) as error:
+        resolve({option: value}, {})
+    assert said in str(error.value)
+
+
