@@ -237,6 +237,12 @@ def test_the_table_walks_by_keyboard_and_sorts(open_page):
     assert opened.tab.get_attribute(".head [aria-sort=descending]", "role") == "columnheader"
 
 
+def test_the_table_opens_at_the_selection(open_page):
+    """A link to a node opens the table scrolled to its row."""
+    opened = open_page(hash_="#v=table&s=600")
+    assert opened.tab.locator('.rows .row.on[data-node="600"]').is_visible()
+
+
 def test_the_table_keeps_few_rows_in_the_document(open_page):
     """10,000 rows are virtual: a screen of them is in the document, all are counted for screen readers."""
     opened = open_page(capture(10_000), "#v=table")

@@ -1,5 +1,5 @@
-// The search language: words match anywhere, `op:` `dtype:` `module:` `shape:` `file:` `name:` `target:` `device:` `arg:` one field.
-// All terms must hold; `-term` must not; "quotes" keep spaces; `bytes:>1M` compares.
+// The search language: words match anywhere; `op:`, `dtype:`, `module:`, `shape:`, `file:` and the other FIELDS one field.
+// All terms must hold; `-term` must not; "quotes" keep spaces; `bytes:>1M` compares; `module:a.*.b` and `shape:[1,*]` leave open.
 
 const FIELDS = [
   "op",

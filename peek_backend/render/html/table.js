@@ -86,6 +86,9 @@ export class TableView {
     this.body.style.height = `${rows.length * ROW}px`;
     this.header();
     this.paint();
+    const { selected } = this.app.state;
+    if (this.seen !== selected) this.show(selected);
+    this.seen = selected;
   }
 
   header() {
