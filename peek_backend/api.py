@@ -53,9 +53,8 @@ class Record(CaptureRecord, frozen=True, omit_defaults=True):
 
         given = {k: v for k, v in {"format": format, "columns": columns}.items() if v is not None}
         options, _ = resolve(given, environ={})
-        return render_text(
-            self, format=options.format, columns=options.columns, width=width, all_rows=True, graph=graph
-        )
+        layout = {"format": options.format, "columns": options.columns, "width": width}
+        return render_text(self, graph=graph, all_rows=True, **layout).rstrip("\n")
 
     def trace(self, what: str) -> Trace:
         """What led to a node and what became of it, over all stages: ``"mm_3"``, ``"0/0 joint:mm_3"`` or ``"model.py:31"``.
