@@ -33,11 +33,13 @@ class Report:
         self._saved: dict[Path, list[GraphRecord]] = {}
         self._told: set[Problem] = set()
         self._stages: dict[tuple[int, str], _Shown] = {}
+        self._printed = False
 
     def reset(self) -> None:
         with self._lock:
             self._saved.clear()
             self._told.clear()
+            self._printed = False
             self._stages.clear()
 
     def show(self, graph: GraphRecord, options: Options, problems: Sequence[Problem] = ()) -> None:
@@ -106,9 +108,11 @@ class Report:
             width=width,
             color=wants_color(options.color, stream),
             all_rows=width is None,
+            how_all="save='graphs.txt' or PEEK_SAVE=graphs.txt writes every row",
         )
         text = graph_text(graph, layout)
-        _write(stream, text + "\n")
+        _write(stream, ("\n" if self._printed else "") + text + "\n")
+        self._printed = True
 
     def _tell(self, problems: Sequence[Problem], options: Options) -> None:
         """Each problem once, ``quiet`` or not: what was asked for and did not happen must not go unsaid."""

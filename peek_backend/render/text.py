@@ -115,9 +115,8 @@ def _body(view: GraphView, layout: Layout) -> str:
 def title_parts(view: GraphView, *, body: bool = False) -> list[str]:
     """What a title says after the name: ``model.py:12``, ``on cpu``, how it ended, ``15 nodes, 6 ops …``."""
     graph = view.graph
-    device = (
-        f"on {', '.join(sorted(view.devices, key=lambda name: -view.devices[name]))}" if view.devices else ""
-    )
+    devices = sorted(filter(None, view.devices), key=lambda name: -view.devices[name])
+    device = f"on {', '.join(devices)}" if devices else ""
     ending = "" if body else view.ending
     parts = (labels.place_text(graph.file, graph.line), device, ending, ", ".join(view.counts))
     return [part for part in parts if part]
