@@ -80,7 +80,7 @@ class Recorder:
         try:
             from ..capture.session import Session
 
-            session = Session(self._append, patch=self._patch, patch=self._patch, **self.watching)
+            session = Session(self._append, patch=self._patch, **self.watching)
             session.__enter__()
             self.session = session
             self.journal.set_environment(session.environment)
@@ -91,9 +91,6 @@ class Recorder:
     def _append(self, item: Any) -> None:
         if isinstance(item, _WRITABLE):
             self.journal.append(item)
-
-    def _patch(self, kind: str, index: int, **fields: Any) -> None:
-        self.journal.patch(kind, index, **fields)
 
     def _patch(self, kind: str, index: int, **fields: Any) -> None:
         self.journal.patch(kind, index, **fields)
