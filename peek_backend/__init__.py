@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .api import Record, inspect, load, record, session
+    from .api import Record, dryrun, inspect, load, record, session
     from .backend import peek
     from .errors import PeekError
 
 _HOMES = {
     "Record": "api",
+    "dryrun": "api",
     "inspect": "api",
     "load": "api",
     "record": "api",
@@ -25,7 +26,7 @@ _HOMES = {
     "PeekError": "errors",
 }
 
-__all__ = ["PeekError", "Record", "__version__", "inspect", "load", "peek", "record", "session"]
+__all__ = ["PeekError", "Record", "__version__", "dryrun", "inspect", "load", "peek", "record", "session"]
 
 
 def __getattr__(name: str) -> Any:

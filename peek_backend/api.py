@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .errors import PeekError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from .analysis.provenance import Trace as _Trace
     from .analysis.stats import Stats
     from .capture.session import Session
+    from .render.priced import Cost
 
 
 class Record(CaptureRecord, frozen=True, omit_defaults=True):
@@ -65,6 +67,16 @@ class Record(CaptureRecord, frozen=True, omit_defaults=True):
 
         links = Provenance(self)
         return Trace(links.trace(links.find(what)), links.graphs)
+
+    @property
+    def cost(self) -> Cost:
+        """FLOPs, bytes, parameters and memory: ``.flops``, ``.bytes``, ``.parameters``, ``.peak_memory``, ``.at(s0=8)``.
+
+        Of a dry run, or of ``inspect(…, cost=True)``; what is asked of another record raises PeekError.
+        """
+        from .render.priced import Cost
+
+        return Cost(self)
 
     @property
     def autograd(self) -> list[AutogradView]:
@@ -191,24 +203,84 @@ def inspect(
     fullgraph: bool = False,
     inner: str | Callable[..., Any] | None = None,
     stages: Sequence[str] | str = ("dynamo",),
+    cost: bool = False,
     **kwargs: Any,
 ) -> Record:
     """Compile ``fn`` afresh, call it once with the arguments, and return what was captured.
 
     Leaves no trace: compiled variants, dynamism, buffers, inputs, ``.grad`` and RNG are as before, for ``fn`` and all it calls.
-    ``inner`` runs the graphs (default: as captured). ``stages`` names what to record (``joint``, …, ``all``). The
-    call's own exception passes through, with ``.peek_record`` holding what was captured until then. Raises PeekError for an unknown
-    ``inner`` or stage.
+    ``inner`` runs the graphs (default: as captured). ``stages`` names what to record (``joint``, ``forward``, …, ``all``),
+    ``cost`` prices each node (``.cost``). The call's own exception passes through, with ``.peek_record`` holding what was
+    captured until then. Raises PeekError for an unknown ``inner``.
     """
     from .capture.inspection import inspect_call
 
     try:
         how = {"dynamic": dynamic, "fullgraph": fullgraph, "inner": inner, "stages": _stages(stages)}
+        if cost:
+            from .capture.cost import pricing
+
+            with pricing():
+                return as_record(inspect_call(fn, args, kwargs, **how))
         return as_record(inspect_call(fn, args, kwargs, **how))
     except Exception as error:
         if (partial := getattr(error, "peek_record", None)) is not None:
             error.peek_record = as_record(partial)  # type: ignore[attr-defined]
         raise
+
+
+def dryrun(  # noqa: PLR0913  # each is a keyword that a person writes, none a flag that steers another
+    target: Any,
+    *inputs: Any,
+    device: str = "cuda",
+    dynamic: bool | None = None,
+    train: bool = False,
+    optimizer: str = "adamw",
+    stages: Sequence[str] | str | None = None,
+    fullgraph: bool = False,
+    unbacked: bool = False,
+    eval_mode: bool = False,
+    keywords: Mapping[str, Any] | None = None,
+    make_inputs: Callable[[], Any] | None = None,
+) -> Record:
+    """Trace and price a model on ``device``, which need not be there, without memory or data: no kernel runs.
+
+    ``target`` is a module, a function, or what makes a module without arguments (a class, a factory), built with every
+    tensor on the meta device. ``inputs`` and ``keywords`` are example tensors, of which only the metadata count, specs
+    (``"i64[batch=8, 4096]"``) or plain values; ``make_inputs()`` may give them instead, as a tuple or a dict.
+
+    ``train`` traces forward and backward, for the state that ``optimizer`` keeps (adamw, adam, momentum, sgd, none).
+    ``unbacked`` makes symbols of numbers read from data, ``eval_mode`` leaves dropout and layer drop out of a training step.
+    The result's ``cost`` has FLOPs, bytes, parameters and memory. Raises PeekError for what needs data, with
+    ``.peek_record`` of what was captured.
+    """
+    from .capture.dryrun import Asked, dry_run
+
+    wanted = () if stages is None else _stages(stages)
+    asked = Asked(device, train, optimizer, dynamic, fullgraph, wanted, unbacked, eval_mode)
+    args, kwargs = _specs(list(inputs)), _specs(dict(keywords or {}))
+    try:
+        return as_record(dry_run(target, args, kwargs, asked, inputs=make_inputs))
+    except (Exception, KeyboardInterrupt) as error:
+        if (partial := getattr(error, "peek_record", None)) is not None:
+            error.peek_record = as_record(partial)  # type: ignore[attr-defined]
+        raise
+
+
+_SPEC = re.compile(r"\w+\s*\[")
+
+
+def _specs(value: Any) -> Any:
+    """``value`` with each text that describes a tensor (``"f32[8, 16]"``) parsed."""
+    if isinstance(value, str) and _SPEC.match(value):
+        from .cli.specs import parse_input
+
+        return parse_input(value)
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(_specs(item) for item in value)
+    if type(value) is dict:
+        return {key: _specs(item) for key, item in value.items()}
+    return value
 
 
 def _stages(given: Sequence[str] | str) -> tuple[str, ...]:
@@ -238,4 +310,4 @@ def load(path: str | os.PathLike[str]) -> Record:
     return as_record(snapshot.read(path))
 
 
-__all__ = ["Record", "as_record", "inspect", "load", "record", "session"]
+__all__ = ["Record", "as_record", "dryrun", "inspect", "load", "record", "session"]

@@ -18,6 +18,7 @@ from ..model import BreakInfo, GraphRecord, NodeRecord, Problem, Source, TensorM
 from . import compat
 from .arguments import ArgReader, target_name
 from .breaks import read_break
+from .cost import active_pricer
 from .mutation import Writes, values_at_production
 from .sources import Described, SourceReader, describe, receiver_of
 from .symbols import read_symbols
@@ -187,8 +188,9 @@ class _BodyReader:
         self.args = ArgReader({node: i for i, node in enumerate(nodes)})
         placeholders = [n for n in nodes if n.op == "placeholder"]
         self.entries = dict(zip(placeholders, inputs, strict=False))
-        self._values: dict[fx.Node, Any] = {}
         self._attributes: dict[str, Any] = {}
+        pricer = active_pricer()
+        self.pricer = pricer.graph(self.value_of, tree.shape_env) if pricer is not None else None
 
     def read(self) -> tuple[NodeRecord, ...]:
         produced, writes = self._produced()
@@ -246,6 +248,7 @@ class _BodyReader:
                 value=value,
                 source=self._source(node),
                 body=body,
+                cost=self.pricer.price(node, value) if self.pricer is not None else None,
             )
         except Exception:
             return self._node_in_parts(index, node, produced, writes)

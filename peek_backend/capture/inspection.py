@@ -41,7 +41,7 @@ def inspect_call(
     check_inner(inner)
     original = _uncompiled(fn)
     calls = [(args, kwargs), *more]
-    state = TensorState(_roots(original, calls))
+    state = TensorState(roots(original, calls))
     backend = _backend(state, inner)
     compiled = compat.compile_apart(original, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
     with (
@@ -53,7 +53,7 @@ def inspect_call(
             for call_args, call_kwargs in calls:
                 compiled(*call_args, **call_kwargs)
             session.settle()  # before torch's own lists of times and failures are put back
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
             with contextlib.suppress(Exception):  # some exceptions take no attributes
                 error.peek_record = session.record  # type: ignore[attr-defined]
             raise
@@ -75,7 +75,7 @@ def _uncompiled(fn: Any) -> Callable[..., Any]:
     return getattr(fn, "_torchdynamo_orig_callable", fn)
 
 
-def _roots(fn: Any, calls: Any) -> Iterator[Any]:
+def roots(fn: Any, calls: Any) -> Iterator[Any]:
     """The modules and tensors that a call can reach without a graph: arguments, the module itself, closures and globals."""
     yield from pytree.tree_leaves(calls)
     yield fn

@@ -4,6 +4,7 @@ Comes in: nothing. Goes out: msgspec Structs that every other package reads. Imp
 
 * ``values``   what a node computes: tensors, symbols, scalars, tuples
 * ``graph``    nodes, their arguments and sources, graphs with their children and symbols
+* ``cost``     what a node costs, and what a dry run was about
 * ``stages``   how a graph after Dynamo's came about: saved values, gradients, caches
 * ``events``   frames, graph breaks, recompiles, guards, problems
 * ``capture``  the root of a file
@@ -14,6 +15,7 @@ cycles, so Python's collector is told not to look at them (``gc=False``): a capt
 """
 
 from .capture import SCHEMA_VERSION, CaptureRecord, Environment
+from .cost import DryRun, HeldTensor, NodeCost
 from .events import (
     BreakInfo,
     EarlierFrame,
@@ -61,6 +63,7 @@ __all__ = [
     "CaptureRecord",
     "CudagraphSkip",
     "Dim",
+    "DryRun",
     "EarlierFrame",
     "Environment",
     "Fact",
@@ -68,8 +71,10 @@ __all__ = [
     "FrameRecord",
     "GraphRecord",
     "GuardInfo",
+    "HeldTensor",
     "Leaf",
     "MutatedInput",
+    "NodeCost",
     "NodeRecord",
     "NoneInfo",
     "Opaque",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from .cost import DryRun
 from .events import BreakInfo, EarlierFrame, FrameRecord, Problem, RecompileInfo
 from .graph import GraphRecord
 
@@ -38,3 +39,5 @@ class CaptureRecord(Struct, frozen=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
     # Functions that were compiled before the capture began.
     earlier: tuple[EarlierFrame, ...] = ()
+    # What a dry run was about; None for everything that ran.
+    dryrun: DryRun | None = None

@@ -7,6 +7,7 @@ from typing import Union
 
 from msgspec import Struct, field
 
+from .cost import NodeCost
 from .events import BreakInfo, GuardInfo, Problem, StackFrame
 from .stages import StageInfo
 from .values import ValueInfo
@@ -90,6 +91,8 @@ class NodeRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     origins: tuple[tuple[str, int], ...] = ()
     # Why a node of a later stage has no origin (or only a roundabout one).
     no_origin: str | None = None
+    # What it costs, where that was asked for.
+    cost: NodeCost | None = None
 
 
 class Fact(Struct, frozen=True, gc=False, omit_defaults=True):

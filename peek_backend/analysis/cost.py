@@ -1,0 +1,308 @@
+"""The price of a capture: FLOPs, bytes, parameters, by module, at any sizes.
+
+Comes in: a record whose nodes have costs. Goes out: sums of them, as numbers where every symbol has a value, else as
+expressions. Nothing here knows what an op costs; that is stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from peek_backend.errors import PeekError, unknown_name
+from peek_backend.model import CaptureRecord, Dim, GraphRecord, HeldTensor, NodeCost, NodeRecord
+
+from .dims import Number, evaluate, symbols_in
+from .stats import captured_graphs
+from .sums import total
+from .totals import hints
+
+PASSES = ("forward", "backward")
+
+
+class ModuleCost(Struct, frozen=True):
+    """What one module (or all whose paths differ in numbers alone, ``layers.*``) costs, its submodules included.
+
+    ``modules`` is how many paths it stands for; ``flops`` forward and backward together; ``moved`` bytes read and written;
+    ``share`` of all FLOPs, 0 to 1, None while sizes are symbolic. ``parameters`` counts elements, tied ones once.
+    """
+
+    path: str
+    kind: str
+    modules: int
+    depth: int
+    parameters: int
+    parameter_bytes: int
+    flops: Dim
+    backward_flops: Dim
+    moved: Dim
+    share: float | None
+
+
+class Costs(Struct, frozen=True):
+    """The sums over a capture. A training step has a forward and a backward; inference has a forward alone.
+
+    ``flops`` is both together, ``bytes`` what is read and written by every op on its own, nothing fused; ``intensity`` their
+    ratio in FLOP per byte. ``parameters`` counts elements of the model (tied ones once), ``parameter_bytes`` and
+    ``buffer_bytes`` what they take.
+    ``unknown`` are the reasons why parts are missing, with how many nodes each concerns.
+    """
+
+    flops: Dim
+    forward_flops: Dim
+    backward_flops: Dim
+    read: Dim
+    written: Dim
+    parameters: int
+    parameter_bytes: int
+    trainable: int
+    buffer_bytes: int
+    unknown: tuple[tuple[str, int], ...]
+
+    @property
+    def bytes(self) -> Dim:
+        return total((self.read, self.written))
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOP per byte; None while either is symbolic."""
+        moved = self.bytes
+        if isinstance(self.flops, str) or isinstance(moved, str) or not moved:
+            return None
+        return self.flops / moved
+
+
+class Sizes:
+    """Values of symbols: those of ``given`` (``{"s0": 8}``), and where ``traced``, for all others what was seen while
+    tracing."""
+
+    def __init__(self, given: Mapping[str, Number] | None = None, *, traced: bool = True):
+        self._given, self._traced = dict(given or {}), traced
+        self._known: dict[int, dict[str, Number]] = {}
+
+    def of(self, graph: GraphRecord) -> dict[str, Number]:
+        known = self._known.get(id(graph))
+        if known is None:
+            known = self._known[id(graph)] = {**(hints(graph) if self._traced else {}), **self._given}
+        return known
+
+    def at(self, size: Dim, graph: GraphRecord) -> Dim:
+        """``size`` as a number where all of its symbols have values, else as it is."""
+        if isinstance(size, int):
+            return size
+        number = evaluate(size, self.of(graph))
+        return size if number is None else int(number)
+
+
+def costed(record: CaptureRecord) -> list[tuple[str, GraphRecord]]:
+    """The graphs to add up, each with the pass it belongs to.
+
+    Of a training step the forward and the backward that AOTAutograd cut; of graphs without those the captured ones. Raises
+    PeekError when no node has a cost.
+    """
+    forward = [("forward", g) for g in record.graphs if g.stage == "forward"]
+    found = forward + [("backward", g) for g in record.graphs if g.stage == "backward"]
+    cut = {_call(g) for _, g in forward}
+    found += [("forward", g) for g in captured_graphs(record) if _call(g) not in cut]
+    if record.graphs and not any(n.cost is not None for _, g in found for n in g.nodes):
+        raise PeekError(
+            "this capture has no costs",
+            "its graphs were recorded without",
+            "use dryrun, or inspect(…, cost=True)",
+        )
+    return found
+
+
+def _call(graph: GraphRecord) -> tuple[Any, ...]:
+    return (graph.rank, graph.compile_id, graph.attempt, graph.call)
+
+
+def costs(record: CaptureRecord, sizes: Sizes | None = None) -> Costs:
+    """The sums over ``record``; with ``sizes`` at those, without as expressions. Raises PeekError when it has no costs."""
+    parts = [
+        (which, graph, node.cost)
+        for which, graph in costed(record)
+        for node in graph.nodes
+        if node.cost is not None
+    ]
+    by_pass = {which: total(_at(sizes, c.flops, g) for w, g, c in parts if w == which) for which in PASSES}
+    held = held_of(record)
+    parameters = [t for t in held if not t.buffer]
+    return Costs(
+        flops=total(by_pass.values()),
+        forward_flops=by_pass["forward"],
+        backward_flops=by_pass["backward"],
+        read=total(_at(sizes, c.read, g) for _, g, c in parts),
+        written=total(_at(sizes, c.written, g) for _, g, c in parts),
+        parameters=sum(t.numel for t in parameters),
+        parameter_bytes=sum(t.nbytes for t in parameters),
+        trainable=sum(t.numel for t in parameters if t.requires_grad),
+        buffer_bytes=sum(t.nbytes for t in held if t.buffer),
+        unknown=tuple(Counter(c.unknown for _, _, c in parts if c.unknown).most_common()),
+    )
+
+
+def _at(sizes: Sizes | None, size: Dim, graph: GraphRecord) -> Dim:
+    return size if sizes is None else sizes.at(size, graph)
+
+
+def held_of(record: CaptureRecord) -> list[HeldTensor]:
+    """Parameters and buffers, each storage once: those of the dry run's model, else those that the graphs read."""
+    held = record.dryrun.held if record.dryrun is not None else _held_in(record)
+    return list({t.storage: t for t in reversed(held)}.values())[::-1]
+
+
+def _held_in(record: CaptureRecord) -> tuple[HeldTensor, ...]:
+    """Parameters and buffers among the inputs of the captured graphs, by name: one that two graphs read is one."""
+    found: dict[str, HeldTensor] = {}
+    for graph in captured_graphs(record):
+        for node in graph.nodes:
+            source = node.source
+            if node.op != "placeholder" or source is None or source.input_kind not in ("parameter", "buffer"):
+                continue
+            name, cost = source.input or node.name, node.cost
+            if name not in found and cost is not None and cost.made:
+                found[name] = _held(node, name, len(found), cost, buffer=source.input_kind == "buffer")
+    return tuple(found.values())
+
+
+def _held(node: NodeRecord, name: str, storage: int, cost: NodeCost, *, buffer: bool) -> HeldTensor:
+    value: Any = node.value
+    size = cost.made[0][1]
+    numel = 1
+    for dim in getattr(value, "shape", ()):
+        numel *= dim if isinstance(dim, int) else 1
+    dtype, grad = getattr(value, "dtype", ""), getattr(value, "requires_grad", False)
+    return HeldTensor(name, storage, numel, size if isinstance(size, int) else 0, dtype, buffer, grad)
+
+
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+
+
+def folded(path: str) -> str:
+    """A path with each number that stands alone replaced: ``layers.0.mlp`` is ``layers.*.mlp``."""
+    return _NUMBER.sub("*", path)
+
+
+def by_module(
+    record: CaptureRecord, sizes: Sizes | None = None, *, depth: int | None = None, fold: bool = True
+) -> list[ModuleCost]:
+    """Every module that a node or a parameter is in, parents before children, in the order of use; the first is the whole.
+
+    ``depth`` is the deepest level shown (the whole is 0). With ``fold``, modules whose paths differ in numbers alone are one
+    line.
+    """
+    sums = _Sums(sizes, fold=fold)
+    for which, graph in costed(record):
+        for node in graph.nodes:
+            if node.cost is not None:
+                sums.node(which, graph, node)
+    for tensor in held_of(record):
+        if not tensor.buffer:
+            sums.parameter(tensor)
+    classes = record.dryrun.modules if record.dryrun is not None else _classes(record)
+    return [line for line in sums.lines(classes) if depth is None or line.depth <= depth]
+
+
+def _classes(record: CaptureRecord) -> dict[str, str]:
+    return {path: kind for graph in record.graphs for path, kind in graph.modules.items()}
+
+
+class _Sum:
+    """What is added up for one line."""
+
+    def __init__(self) -> None:
+        self.forward: list[Dim] = []
+        self.backward: list[Dim] = []
+        self.moved: list[Dim] = []
+        self.numel = self.nbytes = 0
+        self.paths: set[str] = set()
+
+
+class _Sums:
+    def __init__(self, sizes: Sizes | None, *, fold: bool):
+        self._sizes, self._fold = sizes, folded if fold else lambda path: path
+        self._sums: dict[str, _Sum] = {"": _Sum()}
+
+    def _above(self, path: str) -> Iterator[_Sum]:
+        """The sums of a module and of all that contain it."""
+        steps = path.split(".") if path else []
+        for end in range(len(steps) + 1):
+            whole = ".".join(steps[:end])
+            sum_ = self._sums.setdefault(self._fold(whole), _Sum())
+            sum_.paths.add(whole)
+            yield sum_
+
+    def node(self, which: str, graph: GraphRecord, node: NodeRecord) -> None:
+        cost = node.cost
+        assert cost is not None
+        flops, moved = (
+            _at(self._sizes, cost.flops, graph),
+            (_at(self._sizes, x, graph) for x in (cost.read, cost.written)),
+        )
+        both = total(moved)
+        if not (flops or both):
+            return
+        for sum_ in self._above(node.source.module if node.source is not None else ""):
+            (sum_.forward if which == "forward" else sum_.backward).append(flops)
+            sum_.moved.append(both)
+
+    def parameter(self, tensor: HeldTensor) -> None:
+        for sum_ in self._above(tensor.name.rpartition(".")[0]):
+            sum_.numel += tensor.numel
+            sum_.nbytes += tensor.nbytes
+
+    def lines(self, classes: Mapping[str, str]) -> Iterator[ModuleCost]:
+        whole = total([*self._sums[""].forward, *self._sums[""].backward])
+        for path in _in_tree_order(list(self._sums)):
+            sum_ = self._sums[path]
+            forward, backward = total(sum_.forward), total(sum_.backward)
+            kinds = dict.fromkeys(classes.get(p, "") for p in sorted(sum_.paths))
+            both = total((forward, backward))
+            yield ModuleCost(
+                path=path,
+                kind=", ".join(filter(None, kinds)),
+                modules=len(sum_.paths),
+                depth=path.count(".") + 1 if path else 0,
+                parameters=sum_.numel,
+                parameter_bytes=sum_.nbytes,
+                flops=both,
+                backward_flops=backward,
+                moved=total(sum_.moved),
+                share=both / whole if isinstance(both, int) and isinstance(whole, int) and whole else None,
+            )
+
+
+def _in_tree_order(paths: list[str]) -> list[str]:
+    """Each path after its parent and before its parent's next sibling; siblings in the order they came."""
+    children: dict[str, list[str]] = {}
+    for path in paths:
+        if path:
+            children.setdefault(path.rpartition(".")[0], []).append(path)
+    found: list[str] = []
+    waiting = [""]
+    while waiting:
+        path = waiting.pop()
+        found.append(path)
+        waiting.extend(reversed(children.get(path, [])))
+    return found
+
+
+def check_symbols(record: CaptureRecord, given: Mapping[str, Number]) -> None:
+    """PeekError for a symbol that no graph has."""
+    known = {s.name for g in record.graphs for s in g.symbols} | {
+        name for _, g in costed(record) for n in g.nodes if n.cost for name in symbols_in(n.cost.flops)
+    }
+    for name in given:
+        if name not in known:
+            raise (
+                unknown_name("symbol", name, known)
+                if known
+                else PeekError(
+                    f"no symbol {name!r}", "every size is a number", "make a dim dynamic: 'i64[batch=8, 16]'"
+                )
+            )

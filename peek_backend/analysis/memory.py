@@ -1,0 +1,355 @@
+"""Memory over time: which storages live at each step of a graph, or of a training step, and what is alive at the peak.
+
+Comes in: a record whose nodes have costs. Goes out: a Timeline. A storage is born with the node that first holds it and dies
+after the last node that reads a tensor of it, as in the code that torch.fx writes and in the boxed calls of AOTAutograd's
+backends. Parameters, buffers, gradients, optimizer state and the call's inputs and outputs stay to the end. Sizes are bytes
+asked for; an allocator's rounding and caching come on top.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from peek_backend.errors import unknown_name
+from peek_backend.model import CaptureRecord, GraphRecord, NodeRecord, TensorMeta, TupleInfo
+
+from .cost import Sizes, costed, folded, held_of
+from .totals import users
+
+KINDS = (
+    "parameters",
+    "buffers",
+    "optimizer state",
+    "gradients",
+    "inputs",
+    "outputs",
+    "saved activations",
+    "temporaries",
+    "scratch",
+)
+"""What memory is for. ``saved activations`` are kept by a forward for its backward, ``scratch`` is gone when its op returns."""
+
+STATE_COPIES = {"adamw": 2, "adam": 2, "momentum": 1, "sgd": 0, "none": 0}
+"""How many tensors of a parameter's size and dtype each optimizer keeps: Adam's two moments, SGD's momentum (torch.optim)."""
+
+
+class Block(Struct, frozen=True, gc=False):
+    """A piece of memory: alive from step ``born`` through step ``last``. ``node`` of graph ``graph`` made it; both are None
+    for what is there from the start."""
+
+    kind: str
+    nbytes: int
+    born: int
+    last: int
+    graph: int | None = None
+    node: int | None = None
+
+
+class Step(Struct, frozen=True, gc=False):
+    """One op of a pass: bytes alive while it runs (its results and scratch with it) and after it, when what is not read again
+    is gone."""
+
+    graph: int
+    node: int
+    during: int
+    after: int
+
+
+class Alive(Struct, frozen=True):
+    """What is alive at the peak, added up by kind, module (numbers as ``*``) and the user's line. ``blocks`` counts
+    storages."""
+
+    kind: str
+    nbytes: int
+    blocks: int
+    module: str = ""
+    place: str = ""
+
+
+class Timeline(Struct, frozen=True):
+    """``steps`` in order of time; ``passes`` the name and number of steps of each graph; ``peak`` bytes, reached during step
+    ``at`` (None without a step); ``alive`` what is there then, most first; ``blocks`` all there is; ``unknown`` how many
+    storages have no known size."""
+
+    graphs: tuple[GraphRecord, ...]
+    passes: tuple[tuple[str, int], ...]
+    steps: tuple[Step, ...]
+    blocks: tuple[Block, ...]
+    peak: int
+    at: int | None
+    alive: tuple[Alive, ...]
+    unknown: int
+
+    @property
+    def peak_node(self) -> NodeRecord | None:
+        """The node during which the peak is reached."""
+        if self.at is None:
+            return None
+        step = self.steps[self.at]
+        return self.graphs[step.graph].nodes[step.node]
+
+    def by_kind(self, at: int | None = None) -> dict[str, int]:
+        """Bytes of each kind while step ``at`` (the peak's) runs, in the order of KINDS; kinds without bytes are left out."""
+        at = self.at if at is None else at
+        found: dict[str, int] = defaultdict(int)
+        for block in self.blocks:
+            if at is None or block.born <= at <= block.last:
+                found[block.kind] += block.nbytes
+        return {kind: found[kind] for kind in KINDS if found[kind]}
+
+
+def timeline(record: CaptureRecord, sizes: Sizes | None = None) -> Timeline:
+    """Memory over the graphs of ``record``, one after the other: of a training step the forward, then the backward.
+
+    Symbols have the values of ``sizes``, else those seen while tracing. Raises PeekError when the record has no costs, or names
+    an optimizer that is not known.
+    """
+    return _Tracks(record, sizes or Sizes()).timeline()
+
+
+class _Tracks:
+    """Lays the graphs on one axis of steps and gathers the blocks."""
+
+    def __init__(self, record: CaptureRecord, sizes: Sizes):
+        self._record, self._sizes = record, sizes
+        self._runs = costed(record)
+        self._graphs = [graph for _, graph in self._runs]
+        self._blocks: list[Block] = []
+        self._steps: list[tuple[int, int]] = []
+        self._unknown = 0
+        self._saved: dict[str, dict[str, _Storage]] = {}
+
+    def timeline(self) -> Timeline:
+        storages: list[_Storage] = []
+        for index, (which, graph) in enumerate(self._runs):
+            storages += self._graph(index, which, graph)
+        end = len(self._steps)
+        blocks = list(self._resident(end))
+        blocks += [s.block(end) for s in storages if s.nbytes] + self._blocks
+        during, after = _totals(blocks, end)
+        steps = tuple([Step(g, n, d, a) for (g, n), d, a in zip(self._steps, during, after, strict=True)])
+        at = max(range(end), key=during.__getitem__) if end else None
+        peak = during[at] if at is not None else sum(b.nbytes for b in blocks)
+        alive = tuple(_alive(blocks, at, self._graphs))
+        passes = tuple([(g.key, sum(s.graph == i for s in steps)) for i, g in enumerate(self._graphs)])
+        return Timeline(tuple(self._graphs), passes, steps, tuple(blocks), peak, at, alive, self._unknown)
+
+    def _resident(self, end: int) -> Iterator[Block]:
+        """What is there before the first step: the model, and the optimizer's state for what is trained."""
+        held = held_of(self._record)
+        yield Block("parameters", sum(t.nbytes for t in held if not t.buffer), 0, end)
+        yield Block("buffers", sum(t.nbytes for t in held if t.buffer), 0, end)
+        about = self._record.dryrun
+        if about is not None and about.train:
+            if about.optimizer not in STATE_COPIES:
+                raise unknown_name("optimizer", about.optimizer, STATE_COPIES)
+            copies = STATE_COPIES[about.optimizer]
+            yield Block("optimizer state", copies * sum(t.nbytes for t in held if t.requires_grad), 0, end)
+
+    def _graph(self, index: int, which: str, graph: GraphRecord) -> list[_Storage]:
+        """The storages of one graph, its steps added to the axis."""
+        start = len(self._steps)
+        at = _positions(graph, start)
+        self._steps += [(index, n.index) for n in graph.nodes if n.index in at]
+        finish = len(self._steps) - 1
+        known: dict[int, _Storage] = {}
+        for node in graph.nodes:
+            self._born(index, which, node, known, at.get(node.index, start))
+        self._dies(graph, at, finish, known)
+        self._named(which, graph, known, finish)
+        self._scratch(index, graph, at)
+        return [s for s in known.values() if s.graph == index]
+
+    def _born(self, index: int, which: str, node: NodeRecord, known: dict[int, _Storage], born: int) -> None:
+        if node.cost is None:
+            return
+        earlier = (
+            self._saved.get(_call(self._graphs[index]), {}).get(node.name)
+            if which == "backward" and node.op == "placeholder"
+            else None
+        )
+        for number, size in node.cost.made:
+            if number in known:
+                continue
+            if earlier is not None and len(node.cost.made) == 1:
+                known[number] = earlier
+                continue
+            nbytes = self._sizes.at(size, self._graphs[index])
+            if isinstance(nbytes, str):
+                self._unknown += 1
+                nbytes = 0
+            known[number] = _Storage(_kind(which, node), nbytes, born, index, node.index)
+
+    def _dies(self, graph: GraphRecord, at: dict[int, int], finish: int, known: dict[int, _Storage]) -> None:
+        """Each storage lives through the last step that reads a node that holds it."""
+        for node, readers in zip(graph.nodes, users(graph), strict=True):
+            numbers = _numbers(node.value)
+            if not numbers:
+                continue
+            last = max([at.get(r, finish) for r in readers], default=at.get(node.index, 0))
+            for number in numbers:
+                if (storage := known.get(number)) is not None:
+                    storage.last = max(storage.last, last)
+
+    def _named(self, which: str, graph: GraphRecord, known: dict[int, _Storage], finish: int) -> None:
+        """What the graph returns has a kind of its own, and what a forward saves is kept for the backward of the same call."""
+        results = _results(graph)
+        lowering = graph.lowering
+        own = (
+            len(results) if lowering is None or lowering.forward_outputs is None else lowering.forward_outputs
+        )
+        written_back = {m.output for m in lowering.mutated} if lowering is not None else set()
+        for position, node in enumerate(results):
+            if node is None:
+                continue
+            for number in _numbers(node.value):
+                self._returned(
+                    which, known[number], position, own, position in written_back, finish
+                ) if number in known else None
+        if which == "forward" and lowering is not None:
+            saved = [n for n in results[own:] if n is not None]
+            self._saved[_call(graph)] = {
+                n.name: known[i] for n in saved for i in _numbers(n.value)[:1] if i in known
+            }
+
+    def _returned(
+        self, which: str, storage: _Storage, position: int, own: int, written_back: bool, finish: int
+    ) -> None:
+        if storage.kind == "temporaries":
+            kind = (
+                "gradients" if which == "backward" else "outputs" if position < own else "saved activations"
+            )
+            storage.kind = kind
+        if which == "backward" and storage.kind == "gradients":
+            storage.stays = True
+        elif position < own and not written_back:
+            storage.stays = storage.kind == "outputs" and bool(
+                self._record.dryrun and self._record.dryrun.train
+            )
+            storage.last = max(storage.last, finish)
+
+    def _scratch(self, index: int, graph: GraphRecord, at: dict[int, int]) -> None:
+        for node in graph.nodes:
+            if node.cost is None or not node.cost.scratch or node.index not in at:
+                continue
+            size = self._sizes.at(node.cost.scratch, graph)
+            if isinstance(size, int):
+                step = at[node.index]
+                self._blocks.append(Block("scratch", size, step, step, index, node.index))
+            else:
+                self._unknown += 1
+
+
+class _Storage:
+    """A storage while its life is worked out; ``stays`` when it outlives the passes."""
+
+    __slots__ = ("born", "graph", "kind", "last", "nbytes", "node", "stays")
+
+    def __init__(self, kind: str, nbytes: int, born: int, graph: int, node: int):
+        self.kind, self.nbytes, self.born, self.last = kind, nbytes, born, born
+        self.graph, self.node, self.stays = graph, node, False
+        if kind in _RESIDENT:
+            self.nbytes = 0  # counted once, with the model
+
+    def block(self, end: int) -> Block:
+        return Block(
+            self.kind, self.nbytes, self.born, end if self.stays else self.last, self.graph, self.node
+        )
+
+
+_RESIDENT = ("parameters", "buffers")
+_BY_INPUT = {"parameter": "parameters", "buffer": "buffers"}
+
+
+def _kind(which: str, node: NodeRecord) -> str:
+    if node.op != "placeholder":
+        return "temporaries"
+    source = node.source
+    known = _BY_INPUT.get(source.input_kind or "") if source is not None else None
+    if known is not None:
+        return known
+    return "saved activations" if which == "backward" and not node.name.startswith("tangents") else "inputs"
+
+
+def _positions(graph: GraphRecord, start: int) -> dict[int, int]:
+    """The step of each node that computes; the others take no time."""
+    computing = [n.index for n in graph.nodes if n.op not in ("placeholder", "get_attr", "output")]
+    return {index: start + i for i, index in enumerate(computing)}
+
+
+def _results(graph: GraphRecord) -> list[NodeRecord | None]:
+    """What the output node returns, in order; None for an item that is no node."""
+    end = next((n for n in reversed(graph.nodes) if n.op == "output"), None)
+    if end is None or not end.args:
+        return []
+    items = end.args[0] if isinstance(end.args[0], tuple) else (end.args[0],)
+    return [_node(graph, item) for item in items]
+
+
+def _node(graph: GraphRecord, item: Any) -> NodeRecord | None:
+    index = getattr(item, "node", None)
+    return graph.nodes[index] if isinstance(index, int) else None
+
+
+def _numbers(value: Any) -> list[int]:
+    """The storages that a value holds, those of a subclass's or functorch wrapper's inner tensors too."""
+    if isinstance(value, TensorMeta):
+        if value.inner:
+            return [n for item in value.inner.values() for n in _numbers(item)]
+        return [value.storage] if value.storage is not None else []
+    if isinstance(value, TupleInfo):
+        return [n for item in value.items for n in _numbers(item)]
+    return []
+
+
+def _call(graph: GraphRecord) -> str:
+    """What a forward and its backward share."""
+    return f"{graph.rank} {graph.compile_id} {graph.attempt} {graph.call}"
+
+
+def _totals(blocks: Sequence[Block], end: int) -> tuple[list[int], list[int]]:
+    """Bytes alive during each step and after it."""
+    change = [0] * (end + 2)
+    for block in blocks:
+        change[min(block.born, end)] += block.nbytes
+        change[min(block.last, end) + 1] -= block.nbytes
+    during, alive = [], 0
+    for step in range(end):
+        alive += change[step]
+        during.append(alive)
+    gone = [0] * (end + 1)
+    for block in blocks:
+        if block.last < end:
+            gone[block.last] += block.nbytes
+    return during, [during[i] - gone[i] for i in range(end)]
+
+
+def _alive(blocks: Sequence[Block], at: int | None, graphs: Sequence[GraphRecord]) -> list[Alive]:
+    sums: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for block in blocks:
+        if block.nbytes and (at is None or block.born <= at <= block.last):
+            entry = sums[(block.kind, *_origin(block, graphs))]
+            entry[0] += block.nbytes
+            entry[1] += 1
+    found = [
+        Alive(kind, nbytes, count, module, place) for (kind, module, place), (nbytes, count) in sums.items()
+    ]
+    return sorted(found, key=lambda a: -a.nbytes)
+
+
+def _origin(block: Block, graphs: Sequence[GraphRecord]) -> tuple[str, str]:
+    """(module, place) of the node that made a block; an input has its own name for a place."""
+    if block.graph is None or block.node is None:
+        return "", ""
+    source = graphs[block.graph].nodes[block.node].source
+    if source is None:
+        return "", graphs[block.graph].nodes[block.node].name
+    place = source.input or (f"{source.file}:{source.line}" if source.file else "")
+    return folded(source.module), place
+
+
+__all__ = ["KINDS", "STATE_COPIES", "Alive", "Block", "Step", "Timeline", "timeline"]

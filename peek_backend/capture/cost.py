@@ -1,0 +1,476 @@
+"""What each node of a graph costs: FLOPs, bytes moved, memory inside, as plain expressions.
+
+A node of Dynamo's graph (``F.linear``, ``.softmax``, a higher-order op) is run once on stand-ins without data, under a mode
+that meters each ATen op it becomes; equal nodes, told by target and metadata of their arguments, are run once for all. An ATen
+node goes the same way and is its own only op. Stand-ins are fake tensors on the CPU whatever the device: a build of torch
+without CUDA knows flash attention for the CPU alone, and would take plain mathematics elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import fx
+from torch._C import DispatchKey
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+
+from ..model import NodeCost, TensorMeta
+from .formulas import flops, has_formula, moved, storage_key, tensors_in
+from .values import MAX_TEXT, capped
+
+_ACTIVE: contextvars.ContextVar[Pricer | None] = contextvars.ContextVar("pricer", default=None)
+
+
+@contextlib.contextmanager
+def pricing() -> Iterator[Pricer]:
+    """Within, every graph that is read in this thread has the cost of its nodes."""
+    pricer = Pricer()
+    token = _ACTIVE.set(pricer)
+    try:
+        yield pricer
+    finally:
+        _ACTIVE.reset(token)
+
+
+def active_pricer() -> Pricer | None:
+    """The pricer of the ``pricing`` block that runs, if one does."""
+    return _ACTIVE.get()
+
+
+class _Bill(NamedTuple):
+    """A cost while it is added up: ints or SymInts, and why a part is missing."""
+
+    flops: Any = 0
+    read: Any = 0
+    written: Any = 0
+    scratch: Any = 0
+    unknown: str = ""
+
+    def plus(self, other: _Bill, times: Any = 1) -> _Bill:
+        """Both, one after the other; the other ``times`` over."""
+        return _Bill(
+            self.flops + other.flops * times,
+            self.read + other.read * times,
+            self.written + other.written * times,
+            _larger(self.scratch, other.scratch),
+            self.unknown or other.unknown,
+        )
+
+
+_FREE = NodeCost()
+_ITEMS = (int, float, bool, str, type(None))
+
+
+class Pricer:
+    """Prices nodes, remembering what it has priced; for one thread at a time. ``runs`` counts the nodes that were run."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, NodeCost] = {}
+        self._modes: dict[int, tuple[Any, FakeTensorMode]] = {}
+        self.runs = 0
+
+    def graph(self, value_of: Callable[[fx.Node], Any], shape_env: Any) -> GraphPricer:
+        """The pricer of one graph; ``value_of`` tells what torch recorded for a node."""
+        return GraphPricer(self, value_of, self._mode(shape_env))
+
+    def _mode(self, shape_env: Any) -> FakeTensorMode:
+        known = self._modes.get(id(shape_env))
+        if known is None:  # the environment is kept so that its id stays its own
+            mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)
+            known = self._modes[id(shape_env)] = (shape_env, mode)
+        return known[1]
+
+    def cost(self, key: Any, run: Callable[[], _Bill]) -> NodeCost:
+        """The cost remembered for ``key``, else that of ``run()``. What ``run`` raises is why the cost is unknown."""
+        known = self._known.get(key)
+        if known is None:
+            self.runs += 1
+            known = self._known[key] = _plain(_settled(run))
+        return known
+
+
+def _settled(run: Callable[[], _Bill]) -> _Bill:
+    try:
+        return run()
+    except Exception as error:  # a node that cannot be priced costs the others nothing
+        first = next(iter(str(error).splitlines()), "")
+        return _Bill(unknown=f"{type(error).__name__}: {first}"[:200])
+
+
+def _plain(bill: _Bill) -> NodeCost:
+    parts = [_dim(x) for x in bill[:4]]
+    return NodeCost(*parts, unknown=bill.unknown)
+
+
+def _dim(size: Any) -> int | str:
+    if type(size) is int:
+        return size
+    text = str(size)
+    return int(text) if text.lstrip("-").isdigit() else capped(text, MAX_TEXT)
+
+
+class GraphPricer:
+    """Prices the nodes of one graph, in their order: autocast that a node switches on holds for those after it."""
+
+    def __init__(self, pricer: Pricer, value_of: Callable[[fx.Node], Any], mode: FakeTensorMode):
+        self._pricer, self._value_of, self._mode = pricer, value_of, mode
+        self._autocasts: dict[fx.Node, Any] = {}
+        self._casts: list[tuple[torch.dtype, bool]] = [_ambient_autocast()]
+        self._seen: set[int] = set()
+
+    def price(self, node: fx.Node, value: Any) -> NodeCost | None:
+        """The cost of a node that computes; None for the others. ``value`` is its record, for the numbers of its storages."""
+        made = self._made(node, value)
+        if node.op not in ("call_function", "call_method"):
+            return NodeCost(made=made) if made else None
+        cost = self._computed(node)
+        if not made:
+            return cost
+        return NodeCost(cost.flops, cost.read, cost.written, cost.scratch, made, cost.unknown)
+
+    def _made(self, node: fx.Node, value: Any) -> tuple[tuple[int, int | str], ...]:
+        """The storages that this node's tensors are the first to hold, with their bytes."""
+        if value is None or node.op == "output":
+            return ()
+        found = []
+        for meta, tensor in zip(_metas(value), _raw_tensors(self._value_of(node)), strict=False):
+            if meta.storage is None or meta.storage in self._seen:
+                continue
+            self._seen.add(meta.storage)
+            found.append((meta.storage, _dim(_storage_bytes(tensor))))
+        return tuple(found)
+
+    def _computed(self, node: fx.Node) -> NodeCost:
+        if self._switches(node) or _is_plain_python(node, self._value_of):
+            return _FREE
+        try:
+            key = self._key(node)
+        except TypeError:  # an argument that cannot be told from another: priced each time
+            key = object()
+        return self._pricer.cost(key, lambda: self._run(node))
+
+    def _switches(self, node: fx.Node) -> bool:
+        """Whether a node only switches a setting of torch; the setting is taken over where it matters to costs."""
+        name = getattr(node.target, "__name__", "")
+        if name == "_enter_autocast":
+            _device, dtype, enabled, *_ = (*node.args, None, True, None)
+            self._casts.append((dtype or torch.get_autocast_dtype("cpu"), bool(enabled)))
+        elif name == "_exit_autocast" and len(self._casts) > 1:
+            self._casts.pop()
+        return name in _SWITCHES or name.endswith(("_increment_nesting", "_decrement_nesting", "_batch_dim"))
+
+    def _key(self, node: fx.Node) -> Any:
+        args = fx.map_arg((node.args, node.kwargs), self._value_of)
+        leaves, spec = pytree.tree_flatten(args)
+        batch = _batch(self._value_of(node))
+        return (node.op, node.target, spec, tuple([_told(leaf) for leaf in leaves]), self._casts[-1], batch)
+
+    def _run(self, node: fx.Node) -> _Bill:
+        with _quiet(self._mode, self._casts[-1]):
+            times = _batch(self._value_of(node))
+            twins = _Twins()
+            args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: twins.of(self._value_of(n)))
+            meter = _Meter(tensors_in((args, kwargs)))
+            with meter:
+                out = _call(node, args, kwargs)
+            return _Bill().plus(meter.bill(out), times)
+
+
+def _batch(value: Any) -> int:
+    """How many examples a value computed inside ``vmap`` holds: its op runs once for all of them."""
+    functorch, times = torch._C._functorch, 1
+    tensor = next(iter(_leaf_tensors(value)), None)
+    while tensor is not None and functorch.is_functorch_wrapped_tensor(tensor):
+        inner = functorch.get_unwrapped(tensor)
+        if functorch.is_batchedtensor(tensor):
+            times *= inner.shape[functorch.maybe_get_bdim(tensor)]
+        tensor = inner
+    return times
+
+
+def _leaf_tensors(value: Any) -> list[torch.Tensor]:
+    return [x for x in pytree.tree_leaves(value) if isinstance(x, torch.Tensor)]
+
+
+def _call(node: fx.Node, args: Any, kwargs: Any) -> Any:
+    if node.op == "call_method":
+        return getattr(args[0], node.target)(*args[1:], **kwargs)
+    return node.target(*args, **kwargs)
+
+
+_SWITCHES = {
+    "_enter_autocast", "_exit_autocast", "_set_grad_enabled", "set_grad_enabled", "_enter_inference_mode", "_exit_inference_mode",
+    "_saved_tensors_hooks_disable", "_saved_tensors_hooks_enable", "_set_deterministic_algorithms", "_set_fwd_grad_enabled",
+    "lazy_load_decompositions", "_make_dual", "_exit_dual_level", "_enter_dual_level", "_graph_break",
+}  # fmt: skip
+
+
+def _is_plain_python(node: fx.Node, value_of: Callable[[fx.Node], Any]) -> bool:
+    """Arithmetic on sizes, and items taken from tuples: nothing that a tensor takes part in."""
+    return not any(_has_tensor(value_of(n)) for n in node.all_input_nodes) and not _has_tensor(value_of(node))
+
+
+def _has_tensor(value: Any) -> bool:
+    if isinstance(value, (torch.Tensor, torch.nn.Module)):
+        return True
+    return isinstance(value, (tuple, list, dict)) and any(
+        isinstance(x, torch.Tensor) for x in pytree.tree_leaves(value)
+    )
+
+
+def _metas(value: Any) -> Iterator[TensorMeta]:
+    """The tensors of a recorded value that hold data: of a subclass or a functorch wrapper the inner ones."""
+    if isinstance(value, TensorMeta):
+        if not value.inner:
+            yield value
+        for item in value.inner.values():
+            yield from _metas(item)
+    for item in getattr(value, "items", ()):
+        yield from _metas(item)
+
+
+def _raw_tensors(value: Any) -> Iterator[torch.Tensor]:
+    """The same tensors, in the same order, of the value itself."""
+    if isinstance(value, torch.Tensor):
+        yield from _inner_tensors(value)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _raw_tensors(item)
+    elif isinstance(value, (tuple, list)) and type(value) is not torch.Size:
+        for item in value:
+            yield from _raw_tensors(item)
+
+
+def _inner_tensors(value: torch.Tensor) -> Iterator[torch.Tensor]:
+    if torch._C._functorch.is_functorch_wrapped_tensor(value):
+        yield from _inner_tensors(torch._C._functorch.get_unwrapped(value))
+    elif is_traceable_wrapper_subclass(value):
+        for name in value.__tensor_flatten__()[0]:
+            yield from _raw_tensors(getattr(value, name))
+    else:
+        yield value
+
+
+def _storage_bytes(tensor: torch.Tensor) -> Any:
+    return tensor.untyped_storage().nbytes()
+
+
+def _told(leaf: Any) -> Any:
+    """What tells one argument from another, for the cost of an op: metadata of tensors, values of plain things."""
+    if isinstance(leaf, torch.Tensor):
+        strided = leaf.layout is torch.strided and not leaf.is_nested
+        stride = tuple([_size(s) for s in leaf.stride()]) if strided else leaf.layout
+        return (torch.Tensor, tuple([_size(s) for s in leaf.shape]), stride, leaf.dtype, _batch(leaf))
+    if isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return (type(leaf), leaf.node._expr)
+    if isinstance(leaf, _ITEMS):
+        return (type(leaf), leaf)  # 1, 1.0 and True are equal
+    if isinstance(leaf, torch.nn.Module):
+        return (torch.nn.Module, id(leaf))
+    hash(leaf)
+    return leaf
+
+
+def _size(size: Any) -> Any:
+    return size if type(size) is int else size.node._expr
+
+
+class _Twins:
+    """Stand-ins of tensors: equal metadata, no data, on the CPU. One tensor has one, as have those of one storage."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}
+        self._bases: dict[int, torch.Tensor] = {}
+
+    def of(self, value: Any) -> Any:
+        return pytree.tree_map(self._leaf, value)
+
+    def _leaf(self, leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        if id(leaf) not in self._made:
+            self._made[id(leaf)] = self._twin(leaf)
+        return self._made[id(leaf)]
+
+    def _twin(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.layout is not torch.strided or tensor.is_nested:
+            raise NotImplementedError(f"a {tensor.layout} tensor")
+        if tensor.dim() == 0:
+            return torch.empty((), dtype=tensor.dtype, device="cpu")
+        return torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device="cpu")
+
+
+@contextlib.contextmanager
+def _quiet(mode: FakeTensorMode, cast: tuple[torch.dtype, bool]) -> Iterator[None]:
+    """Fake tensors, no autograd, the given autocast; no guard added, no symbol kept, random state put back."""
+    env = mode.shape_env
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(devices=[]))
+        if env is not None:
+            stack.enter_context(env.suppress_guards())
+            stack.enter_context(env.ignore_fresh_unbacked_symbols())
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch.autocast("cpu", cast[0], enabled=cast[1], cache_enabled=False))
+        stack.enter_context(mode)
+        yield
+
+
+def _ambient_autocast() -> tuple[torch.dtype, bool]:
+    """The autocast that the graph was traced under, whatever its device."""
+    for device in ("cuda", "cpu", "xpu"):
+        with contextlib.suppress(RuntimeError):
+            if torch.is_autocast_enabled(device):
+                return torch.get_autocast_dtype(device), True
+    return torch.bfloat16, False
+
+
+class _Meter(TorchDispatchMode):
+    """Adds up what each ATen op costs, and follows which storages live, so that their most at once is known."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, given: list[torch.Tensor]):
+        super().__init__()
+        self._bill = _Bill()
+        self._given = {storage_key(t) for t in given}
+        self._live: dict[int, Any] = {}
+        self._most: tuple[int, dict[int, Any]] = (0, {})
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            return self._higher_order(func, args, kwargs)
+        if func.namespace in ("prim", "prims") or func.overloadpacket in _ASKS:
+            return func(*args, **kwargs)
+        if _is_composite(func) and not has_formula(func.overloadpacket):
+            with self:
+                out = func.decompose(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
+        out = func(*args, **kwargs)
+        self._note(func, args, kwargs, out)
+        return out
+
+    def _note(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
+        read, written = moved(func, args, kwargs, out)
+        counted = flops(func.overloadpacket, args, kwargs, out)
+        unknown = "" if func.namespace in _COUNTED or has_formula(func.overloadpacket) else _no_formula(func)
+        self._bill = self._bill.plus(_Bill(counted, read, written, 0, unknown))
+        for tensor in tensors_in(out):
+            self._follow(tensor)
+
+    def _follow(self, tensor: torch.Tensor) -> None:
+        key = storage_key(tensor)
+        if key < 0 or key in self._given or key in self._live:
+            return
+        storage = tensor.untyped_storage()
+        self._live[key] = storage.nbytes()
+        weakref.finalize(storage, self._live.pop, key, None)
+        total = sum(map(_hinted, self._live.values()))
+        if total > self._most[0]:
+            self._most = (total, dict(self._live))
+
+    def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The op by its formula, or the price of its bodies: the dearest of several branches, a loop's one for each pass."""
+        out = func(*args, **kwargs)
+        if has_formula(func):
+            self._bill = self._bill.plus(_Bill(flops(func, args, kwargs, out)))
+        else:
+            self._bill = self._bill.plus(_bodies_bill(func, args, kwargs))
+        for tensor in tensors_in(out):
+            self._follow(tensor)
+        return out
+
+    def bill(self, out: Any) -> _Bill:
+        """The whole; scratch is what was alive at the most beside what the node returns."""
+        results = {storage_key(t) for t in tensors_in(out)}
+        beside = sum(size for key, size in self._most[1].items() if key not in results)
+        kept = sum(size for key, size in self._live.items() if key in results and key not in self._most[1])
+        if isinstance(kept, int) and isinstance(beside, int):
+            beside = max(beside - kept, 0)  # results that came after the peak do not add to it
+        return self._bill._replace(scratch=_larger(beside, self._bill.scratch))
+
+
+def _is_composite(func: Any) -> bool:
+    """Whether an op is nothing but other ops (``silu_backward`` has such a form too, and a kernel of its own)."""
+    return func.has_kernel_for_dispatch_key(
+        DispatchKey.CompositeImplicitAutograd
+    ) and not func.has_kernel_for_dispatch_key(DispatchKey.CPU)
+
+
+def _bodies_bill(func: Any, args: Any, kwargs: Any) -> _Bill:
+    name = func.name()
+    bodies = [m for m in pytree.tree_leaves((args, kwargs)) if isinstance(m, fx.GraphModule)]
+    operands = [t for t in pytree.tree_leaves((args, kwargs)) if not isinstance(t, fx.GraphModule)]
+    bills = [_body_bill(body, operands) for body in bodies]
+    if not bills:
+        return _Bill(unknown=f"{name} has no FLOP formula")
+    if name == "cond":
+        return max(bills, key=lambda b: _hinted(b.flops))
+    if name == "while_loop":
+        return (
+            bills[0]
+            .plus(bills[1])
+            ._replace(unknown="one pass of while_loop: how many there are depends on data")
+        )
+    passes = args[2][0].shape[0] if name == "scan" and args[2] else 1
+    return _Bill().plus(bills[0], passes)
+
+
+def _body_bill(body: fx.GraphModule, operands: list[Any]) -> _Bill:
+    """The cost of a body, run node by node with each value let go after its last use."""
+    inputs = _body_inputs(body, operands)
+    meter = _Meter(tensors_in(inputs))
+    with meter:
+        out = fx.Interpreter(body).run(*inputs)
+    return meter.bill(out)
+
+
+def _body_inputs(body: fx.GraphModule, operands: list[Any]) -> list[Any]:
+    """Stand-ins of what torch recorded for the placeholders; the op's operands where it recorded nothing."""
+    nodes = [n for n in body.graph.nodes if n.op == "placeholder"]
+    values = [n.meta.get("example_value", n.meta.get("val")) for n in nodes]
+    if any(v is None for v in values):
+        return operands[-len(nodes) :] if nodes else []
+    twins = _Twins()
+    return [twins.of(v) for v in values]
+
+
+_ASKS = {
+    getattr(torch.ops.aten, name)
+    for name in (
+        "size", "sym_size", "stride", "sym_stride", "storage_offset", "sym_storage_offset", "numel",
+        "sym_numel", "dim", "is_contiguous",
+        "sym_is_contiguous", "is_strides_like_format", "is_non_overlapping_and_dense",
+    )
+    if hasattr(torch.ops.aten, name)
+}  # fmt: skip
+"""Ops that only ask for metadata."""
+
+_COUNTED = {"aten", "prims", "prim", "inductor", "_c10d_functional", "c10d"}
+"""Namespaces in which an op without a formula counts no FLOPs by rule, not by lack of knowledge."""
+
+
+def _no_formula(func: Any) -> str:
+    return f"{func.namespace}::{func.overloadpacket.__name__} has no FLOP formula (flop_counter.register_flop_formula)"
+
+
+def _hinted(size: Any) -> int | float:
+    """A number to compare by: the size seen while tracing."""
+    if isinstance(size, int):
+        return size
+    try:
+        return size.node.hint if size.node.has_hint() else 0
+    except Exception:  # an unbacked size
+        return 0
+
+
+def _larger(a: Any, b: Any) -> Any:
+    return a if _hinted(a) >= _hinted(b) else b

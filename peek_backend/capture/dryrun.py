@@ -1,0 +1,196 @@
+"""A dry run: a model built, traced and priced without data, for a device that need not be there.
+
+Tensors are fake. On a device that this torch cannot use they claim to be on the CPU while tracing, since its C++ code
+aborts the process for gradients of any other; the record then names the wanted device. Flash attention is kept either way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from ..errors import PeekError
+from ..model import CaptureRecord, DryRun
+from .cost import pricing
+from .fakes import Fakes, built, held_tensors
+from .inputs import build, check_call
+from .inspection import inspect_call, roots
+from .isolation import random_state_kept
+from .relabel import relabelled
+from .walls import raise_explained
+
+TRAIN_STAGES = ("dynamo", "joint", "forward", "backward")
+
+
+class Asked(NamedTuple):
+    """What a dry run is asked for. ``device`` is where the model would be; ``unbacked`` traces ``item()`` and ``nonzero()`` as
+    unknown sizes instead of stopping at them; ``eval_mode`` keeps modules in evaluation mode in a training step too."""
+
+    device: str = "cuda"
+    train: bool = False
+    optimizer: str = "adamw"
+    dynamic: bool | None = None
+    fullgraph: bool = False
+    stages: tuple[str, ...] = ()
+    unbacked: bool = False
+    eval_mode: bool = False
+
+
+def dry_run(
+    target: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    asked: Asked,
+    *,
+    inputs: Callable[[], Any] | None = None,
+) -> CaptureRecord:
+    """The capture of ``target(*args, **kwargs)`` with the cost of every node, nothing allocated, no kernel run.
+
+    ``target`` is a module, a function, or something that makes one without arguments (a class, a factory). Tensors and
+    TensorSpecs among the arguments become fake ones; ``inputs()`` gives the arguments instead: a tuple, or a dict of keywords.
+    Random state, the module given and torch's settings are as before. What the program raises passes, explained where data are
+    missing, with
+    ``peek_record`` on it. PeekError for what cannot be tried.
+    """
+    wanted = _device(asked.device)
+    real = _usable(wanted)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with random_state_kept():
+        function = _made(target, bool(args or kwargs or inputs))
+        given, keywords = _arguments(args, kwargs, inputs)
+    fakes = Fakes(mode, wanted if real else torch.device("cpu"), grad=True)
+    modules = list(_modules(function, (given, keywords)))
+    about = _about(modules, wanted, asked)
+    record = _traced(function, (given, keywords), modules, fakes, asked, about)
+    return record if real else relabelled(record, "cpu", str(wanted))
+
+
+def _traced(
+    function: Any,
+    inputs: tuple[Any, Any],
+    modules: list[torch.nn.Module],
+    fakes: Fakes,
+    asked: Asked,
+    about: DryRun,
+) -> CaptureRecord:
+    stages = asked.stages or (TRAIN_STAGES if asked.train else ("dynamo",))
+    given, keywords = fakes.tree(inputs)
+    check_call(function, given, keywords)
+    how = {"dynamic": asked.dynamic, "fullgraph": asked.fullgraph, "stages": stages}
+    grad = torch.enable_grad() if asked.train else torch.no_grad()
+    with _settings(asked), fakes.instead_of(modules), _training(modules, asked), fakes.mode, grad, pricing():
+        try:
+            record = inspect_call(function, given, keywords, **how)
+        except (Exception, KeyboardInterrupt) as error:
+            raise_explained(error, lambda r: _finished(r, about))
+    return _finished(record, about)
+
+
+def _finished(record: CaptureRecord, about: DryRun) -> CaptureRecord:
+    return msgspec.structs.replace(record, dryrun=about)
+
+
+def _device(name: str) -> torch.device:
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        why = str(error).splitlines()[0]
+        raise PeekError(
+            f"unknown device {name!r}", why, "name one of torch's: cuda, cpu, xpu, mps, tpu …"
+        ) from None
+
+
+def _usable(device: torch.device) -> bool:
+    return device.type == "cpu" or bool(getattr(getattr(torch, device.type, None), "is_available", bool)())
+
+
+def _made(target: Any, has_inputs: bool) -> Any:
+    """The function or module to trace: ``target`` itself, or what it makes when called without arguments."""
+    if isinstance(target, torch.nn.Module):
+        return target
+    if not callable(target):
+        what = f"a {type(target).__name__} cannot be tried"
+        raise PeekError(what, "it is no function or module", "pass a module, a function, or a factory of one")
+    if not (isinstance(target, type) or _is_factory(target, has_inputs)):
+        return target
+    found = built(target)
+    if not callable(found):
+        name = getattr(target, "__qualname__", repr(target))
+        why = f"it was called without arguments and returned a {type(found).__name__}"
+        raise PeekError(f"{name}() made nothing to call", why, "return the model, or pass its inputs")
+    return found
+
+
+def _is_factory(target: Any, has_inputs: bool) -> bool:
+    """A callable that takes no argument while there are inputs to pass on."""
+    if not has_inputs:
+        return False
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):  # some builtins have none
+        return False
+    return all(
+        p.default is not p.empty for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ) and not any(p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY) for p in parameters)
+
+
+def _arguments(args: Any, kwargs: Any, inputs: Callable[[], Any] | None) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments, each TensorSpec a meta tensor."""
+    if inputs is not None:
+        found = built(inputs)
+        if isinstance(found, dict):
+            return [], found
+        return list(found) if isinstance(found, (tuple, list)) else [found], {}
+    return build(list(args), "meta"), build(dict(kwargs), "meta")
+
+
+def _modules(function: Any, inputs: Any) -> Iterator[torch.nn.Module]:
+    """Every module that the call can reach: the function's own, those of its closure and globals, those among the inputs."""
+    seen: set[int] = set()
+    for root in roots(function, inputs):
+        if isinstance(root, torch.nn.Module):
+            for module in root.modules():
+                if id(module) not in seen:
+                    seen.add(id(module))
+                    yield module
+
+
+def _about(modules: list[torch.nn.Module], device: torch.device, asked: Asked) -> DryRun:
+    tops = _tops(modules)
+    names = {path: type(m).__name__ for top in tops for path, m in top.named_modules()}
+    optimizer = asked.optimizer if asked.train else ""
+    return DryRun(str(device), asked.train, optimizer, held_tensors(tops), names)
+
+
+def _tops(modules: list[torch.nn.Module]) -> list[torch.nn.Module]:
+    """Those that are inside none of the others."""
+    inside = {id(child) for module in modules for child in module.children()}
+    return [m for m in modules if id(m) not in inside]
+
+
+@contextlib.contextmanager
+def _training(modules: list[torch.nn.Module], asked: Asked) -> Iterator[None]:
+    """Every module in training mode for a training step, in evaluation mode else; afterwards each as it was."""
+    before = [(m, m.training) for m in modules]
+    try:
+        for module in modules:
+            module.training = asked.train and not asked.eval_mode
+        yield
+    finally:
+        for module, training in before:
+            module.training = training
+
+
+@contextlib.contextmanager
+def _settings(asked: Asked) -> Iterator[None]:
+    if not asked.unbacked:
+        yield
+        return
+    with torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+        yield

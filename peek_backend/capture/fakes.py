@@ -1,0 +1,235 @@
+"""Models and inputs without memory: built on the meta device, then every tensor a fake one on the wanted device.
+
+A factory runs under a mode that makes each tensor on ``meta`` whatever device it names, and that lets ``.to("cuda")`` of such
+a tensor pass. What still takes real memory (a checkpoint read from a file) is stopped at ``MOST_REAL`` bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._device import _device_constructors
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from ..errors import PeekError
+from ..model import HeldTensor
+from .isolation import random_state_kept
+
+MOST_REAL = 64 * 2**20
+"""Bytes of real tensors that a constructor may make: tables and constants, no weights."""
+_SMALL = 2**20
+
+_MOVES = {torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu}
+_READS = {
+    getattr(torch.Tensor, name) for name in ("item", "tolist", "numpy", "__bool__", "__float__", "__int__")
+}
+_STEPS = {torch.linspace, torch.logspace}
+"""Constructors whose few values (drop-path rates) are read while the model is built."""
+
+
+def built(make: Callable[[], Any]) -> Any:
+    """What ``make()`` returns, its tensors on the meta device. ``make``'s own exceptions pass; PeekError where it needs
+    data."""
+    with torch.device("meta"), _Building():
+        return make()
+
+
+def built_quietly(make: Callable[[], Any]) -> Any:
+    """``built``, with the random state put back."""
+    with random_state_kept():
+        return built(make)
+
+
+class _Building(TorchFunctionMode):
+    """Sends every new tensor to ``meta``; those made on the CPU by name stay real while they are small."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._real = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func in _STEPS:
+            kwargs.setdefault("device", "cpu")
+        elif func in _device_constructors():
+            self._redirect(func, args, kwargs)
+        elif func in _MOVES and args[0].is_meta:
+            return _moved(func, args, kwargs)
+        elif func in _READS and args[0].is_meta:
+            raise _reads_data(func)
+        out = func(*args, **kwargs)
+        self._weigh(out, args)
+        return out
+
+    def _redirect(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        device = kwargs.get("device")
+        if device is None:
+            return  # torch.device("meta") sees to it
+        if torch.device(device).type != "cpu" or _asked_bytes(args, kwargs) > _SMALL:
+            kwargs["device"] = "meta"
+
+    def _weigh(self, out: Any, args: Any) -> None:
+        """Count real memory that is new, and stop before there is much of it."""
+        if not isinstance(out, torch.Tensor) or out.is_meta or out.device.type != "cpu" or out._is_view():
+            return
+        if any(out is a for a in args):
+            return
+        self._real += out.numel() * out.element_size()
+        if self._real > MOST_REAL:
+            raise _allocates(self._real)
+
+
+def _asked_bytes(args: Any, kwargs: dict[str, Any]) -> int:
+    """Bytes that a constructor such as ``torch.zeros`` is asked for; those of a list of values are few."""
+    sizes = kwargs.get("size", args[0] if args and isinstance(args[0], (tuple, list, torch.Size)) else args)
+    if not isinstance(sizes, (tuple, list, torch.Size)) or not all(type(s) is int for s in sizes):
+        return 0
+    total = (kwargs.get("dtype") or torch.get_default_dtype()).itemsize
+    for size in sizes:
+        total *= size
+    return total
+
+
+def _moved(func: Any, args: Any, kwargs: dict[str, Any]) -> torch.Tensor:
+    """``x.to(…)`` of a meta tensor without the device: dtype and memory format change as asked."""
+    if func is not torch.Tensor.to:
+        return args[0]
+    _device, dtype, _blocking, memory_format = torch._C._nn._parse_to(
+        *_without_tensor(args[1:]), **_to_kwargs(kwargs)
+    )
+    wanted = {"dtype": dtype} if dtype is not None else {}
+    if memory_format is not None:
+        wanted["memory_format"] = memory_format
+    copy = {"copy": True} if kwargs.get("copy") else {}
+    return func(args[0], **wanted, **copy) if wanted or copy else args[0]
+
+
+def _without_tensor(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``x.to(other)`` as ``x.to(device, dtype)``."""
+    if args and isinstance(args[0], torch.Tensor):
+        return (args[0].device, args[0].dtype, *args[1:])
+    return args[:2]
+
+
+def _to_kwargs(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in kwargs.items() if k in ("device", "dtype", "non_blocking", "memory_format")}
+
+
+def _user_line() -> str:
+    """``file:line`` of the innermost frame outside torch and this file."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file != __file__ and "/torch/" not in file.replace("\\", "/"):
+            return f"{file}:{frame.f_lineno} in {frame.f_code.co_name}"
+        frame = frame.f_back
+    return "the constructor"
+
+
+def _reads_data(func: Any) -> PeekError:
+    return PeekError(
+        f"the model reads a tensor's value while it is built: {_user_line()}",
+        f"{func.__name__}() needs data, which a dry run does not make",
+        "compute the number with math or numpy, or make the tensor with device='cpu'",
+    )
+
+
+def _allocates(size: int) -> PeekError:
+    return PeekError(
+        f"the model takes real memory while it is built: {size / 2**20:.0f} MiB at {_user_line()}",
+        "a dry run allocates nothing, and this tensor comes from data (a file, numpy, a list)",
+        "build it from its configuration, without loading weights",
+    )
+
+
+class Fakes:
+    """Fake tensors of one mode and device in place of real and meta ones: one for each tensor, storages shared as theirs
+    were."""
+
+    def __init__(self, mode: FakeTensorMode, device: torch.device, *, grad: bool):
+        self.mode, self.device, self._grad = mode, device, grad
+        self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._storages: dict[int, tuple[Any, torch.UntypedStorage]] = {}
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The stand-in of a tensor; a Parameter's is one. Gradients are asked for only in a dry run that has them."""
+        known = self._made.get(id(tensor))
+        if known is None:
+            known = self._made[id(tensor)] = (tensor, self._fake(tensor))
+        return known[1]
+
+    def _fake(self, tensor: torch.Tensor) -> torch.Tensor:
+        if isinstance(tensor, FakeTensor) and tensor.fake_mode is self.mode:
+            return tensor
+        if is_traceable_wrapper_subclass(tensor) or tensor.layout is not torch.strided:
+            return self.mode.from_tensor(tensor)
+        fake = FakeTensor(self.mode, self._meta(tensor), self.device)
+        if isinstance(tensor, torch.nn.Parameter):
+            fake._is_param = True
+        for name in vars(tensor):
+            if name.startswith("_dynamo"):  # which dims are dynamic
+                setattr(fake, name, getattr(tensor, name))
+        return fake.requires_grad_(tensor.requires_grad and self._grad)
+
+    def _meta(self, tensor: torch.Tensor) -> torch.Tensor:
+        own = tensor.untyped_storage()
+        known = self._storages.get(own._cdata)
+        if known is None:
+            known = self._storages[own._cdata] = (own, torch.UntypedStorage(own.nbytes(), device="meta"))
+        meta = torch.empty(0, dtype=tensor.dtype, device="meta")
+        with torch.no_grad():
+            return meta.set_(known[1], tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
+
+    def tree(self, value: Any) -> Any:
+        """``value`` with every tensor in its lists, tuples and dicts replaced."""
+        return pytree.tree_map(lambda x: self.of(x) if isinstance(x, torch.Tensor) else x, value)
+
+    @contextlib.contextmanager
+    def instead_of(self, modules: Iterable[torch.nn.Module]) -> Iterator[None]:
+        """While the block runs, parameters, buffers and plain tensor attributes of the modules are fake; afterwards as
+        before."""
+        undo: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        try:
+            for module in modules:
+                for table in (module._parameters, module._buffers, module.__dict__):
+                    undo.append((table, dict(table)))
+                    self._replace(table)
+            yield
+        finally:
+            for table, before in reversed(undo):
+                table.clear()
+                table.update(before)
+
+    def _replace(self, table: dict[str, Any]) -> None:
+        for name, value in table.items():
+            if isinstance(value, torch.Tensor):
+                table[name] = self.of(value)
+
+
+def held_tensors(modules: Iterable[torch.nn.Module]) -> tuple[HeldTensor, ...]:
+    """Every parameter and buffer of the modules by name; tied ones have one storage number."""
+    numbers: dict[int, int] = {}
+    found: list[HeldTensor] = []
+    for module in modules:
+        for buffer, named in (
+            (False, module.named_parameters(remove_duplicate=False)),
+            (True, module.named_buffers(remove_duplicate=False)),
+        ):
+            found.extend(_held(name, tensor, numbers, buffer=buffer) for name, tensor in named)
+    return tuple(found)
+
+
+def _held(name: str, tensor: torch.Tensor, numbers: dict[int, int], *, buffer: bool) -> HeldTensor:
+    strided = tensor.layout is torch.strided and not is_traceable_wrapper_subclass(tensor)
+    key = tensor.untyped_storage()._cdata if strided else -id(tensor)
+    size = tensor.untyped_storage().nbytes() if strided else tensor.numel() * tensor.element_size()
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    number = numbers.setdefault(key, len(numbers))
+    return HeldTensor(name, number, tensor.numel(), size, dtype, buffer, tensor.requires_grad)

@@ -1,0 +1,104 @@
+"""What a dry run cannot pass, told so that it can be mended: data that are not there, ops that do not say their shapes."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from torch._subclasses import fake_tensor
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from ..errors import PeekError
+from ..model import CaptureRecord
+from .failures import read_failure
+from .fakekernels import fake_kernel_stub
+
+_WAYS = "\n       ".join(
+    [
+        "one of these lets the graph go on:",
+        "torch.cond(pred, f, g, operands)   for a branch that depends on data",
+        "torch.where(pred, a, b)            for a choice between two tensors",
+        "unbacked=True (--unbacked)         for a size or number read from data: a symbol u0, given later as --at u0=512",
+        "eval_mode=True (--eval-mode)       for a branch on random numbers in training alone (layer drop, stochastic depth)",
+        "torch._check(n <= x.shape[0])      where such a symbol has to be bounded",
+    ]
+)
+
+
+def raise_explained(error: BaseException, finish: Callable[[CaptureRecord], CaptureRecord]) -> NoReturn:
+    """Raise a PeekError for a wall that is known, else ``error`` itself; what was captured is ``peek_record`` of it."""
+    record = getattr(error, "peek_record", None)
+    record = finish(record) if record is not None else None
+    told = _wall(error)
+    if told is None:
+        if record is not None:
+            error.peek_record = record  # type: ignore[attr-defined]
+        raise error
+    told.peek_record = record  # type: ignore[attr-defined]
+    raise told from error
+
+
+def _wall(error: BaseException) -> PeekError | None:
+    chain = list(_causes(error))
+    for each in chain:
+        if isinstance(each, _DATA):
+            return _needs_data(each, error)
+    for each in chain:
+        if stub := fake_kernel_stub(str(each)):
+            return PeekError(
+                f"an op has no fake kernel, at {_place(error)}",
+                "its outputs' shapes are unknown without running it",
+                stub,
+            )
+    if "device mismatch" in str(error).lower() or "Unhandled FakeTensor Device Propagation" in str(error):
+        why = f"{read_failure(error).reason}; a dry run puts every parameter and input on one device"
+        return PeekError(
+            f"tensors of two devices meet at {_place(error)}",
+            why,
+            "make it with device=x.device, not by name",
+        )
+    return None
+
+
+_DATA = (
+    fake_tensor.DataDependentOutputException,
+    fake_tensor.DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+)
+
+
+def _causes(error: BaseException | None) -> Any:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _needs_data(cause: BaseException, error: BaseException) -> PeekError:
+    func = getattr(cause, "func", None)
+    what = f"{func} reads a tensor's values" if func is not None else next(iter(str(cause).splitlines()), "")
+    return PeekError(
+        f"the program needs data at {_place(error)}",
+        f"{what}, and a dry run has none",
+        _WAYS,
+    )
+
+
+def _place(error: BaseException) -> str:
+    """``file:line  code`` of the innermost line of the program's."""
+    told = read_failure(error).user
+    if told is not None:
+        return f"{told.file}:{told.line}  {told.code or ''}".rstrip()
+    frames = [f for e in _causes(error) for f in traceback.extract_tb(e.__traceback__)]
+    outside = [
+        f
+        for f in frames
+        if "/torch/" not in f.filename and "/peek_backend/" not in f.filename and f.filename[:1] != "<"
+    ]
+    return (
+        f"{outside[-1].filename}:{outside[-1].lineno}  {outside[-1].line}"
+        if outside
+        else "a line that torch does not name"
+    )

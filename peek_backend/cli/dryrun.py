@@ -1,0 +1,202 @@
+"""``peek dryrun``: the graph, FLOPs, bytes and memory of a model on any device, without the device and without the memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from ..errors import PeekError
+from ..options import TABLE_FORMATS
+from ..snapshot.atomic import write_bytes
+from .output import SUFFIXES, options_of, show_record, tell, view_of, write_stdout
+from .progress import showing_progress
+from .specs import check_names, parse_input, parse_keyword
+from .target import Target, parse_target
+from .traces import cut_our_frames
+
+if TYPE_CHECKING:
+    from ..api import Record
+
+FORMATS = ("tree", "json", *TABLE_FORMATS)
+SORTS = ("order", "flops", "bytes", "parameters")
+OPTIMIZERS = ("adamw", "adam", "sgd", "momentum", "none")
+
+
+class _Shown(NamedTuple):
+    """What is printed and written of a dry run."""
+
+    format: str
+    depth: int
+    sort: str
+    at: dict[str, int]
+    output: str | None
+    memory_svg: str | None
+
+
+@click.command()
+@click.argument("target", metavar="MODULE:FACTORY")
+@click.option(
+    "--input", "inputs", multiple=True, metavar="SPEC", help="An argument, in order: 'i64[1, 4096]', 3, true."
+)
+@click.option(
+    "--kwarg",
+    "keywords",
+    multiple=True,
+    metavar="NAME=SPEC",
+    help="A keyword argument: labels='i64[1, 4096]'.",
+)
+@click.option(
+    "--device", default="cuda", metavar="NAME", help="Where the model would be; it need not be there."
+)
+@click.option("--train", is_flag=True, help="A training step: forward, backward and the optimizer's state.")
+@click.option(
+    "--optimizer", default="adamw", type=click.Choice(OPTIMIZERS), help="Whose state a training step keeps."
+)
+@click.option(
+    "--dynamic/--no-dynamic", default=None, help="Every dim dynamic, or none; default as torch.compile."
+)
+@click.option("--fullgraph", is_flag=True, help="A graph break is an error.")
+@click.option(
+    "--unbacked",
+    is_flag=True,
+    help="Numbers and sizes read from data become symbols (u0) instead of ending the run.",
+)
+@click.option("--eval-mode", is_flag=True, help="With --train: no dropout, no layer drop.")
+@click.option("--at", "at", multiple=True, metavar="SYMBOL=N", help="The price at these sizes: s0=8,s1=2048.")
+@click.option(
+    "--stages",
+    metavar="A,B,…",
+    help="Stages to record; default dynamo, with --train joint, forward, backward too.",
+)
+@click.option("--depth", type=click.IntRange(min=0), default=4, help="Levels of modules to show (4).")
+@click.option(
+    "--sort", type=click.Choice(SORTS), default="order", help="Modules in order, or the dearest first."
+)
+@click.option(
+    "--format", "format_", default="simple", metavar="NAME", help="tree, json, or a tabulate format."
+)
+@click.option("--memory-svg", metavar="FILE", help="Draw memory over time.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Save the capture too: .json for peek show, .svg, .html, …"
+)
+def dryrun(
+    target: str, inputs: tuple[str, ...], keywords: tuple[str, ...], **given: Any
+) -> Callable[[], int]:
+    """Trace and price a model without running it: no device, no memory, no data.
+
+    FACTORY is a class or function that makes the model without arguments, a call such as make(layers=80), a module or a function.
+    It is called with every tensor on the meta device. Inputs are as for peek inspect; a named dim stays symbolic, and so does
+    the price: 'i64[batch=8, 4096]'.
+    """
+    shown = _shown(given)
+    stages = given.pop("stages")
+    given["stages"] = options_of(stages=stages).stages if stages else None
+    found = parse_target(target)
+    args = [parse_input(text) for text in inputs]
+    kwargs = dict(parse_keyword(text) for text in keywords)
+    check_names([*args, *kwargs.values()])
+    return lambda: _dry_run(found, args, kwargs, given, shown)
+
+
+def _shown(given: dict[str, Any]) -> _Shown:
+    """What to show, taken out of the options; PeekError for a format or size that means nothing."""
+    format_ = given.pop("format_").lower()
+    if format_ not in FORMATS:
+        from ..errors import unknown_name
+
+        raise unknown_name("format", format_, FORMATS)
+    output = given.pop("output")
+    if output is not None and Path(output).suffix.lower() not in SUFFIXES:
+        raise PeekError(
+            f"cannot tell what to write to {output!r}", "", f"end it in one of {' '.join(SUFFIXES)}"
+        )
+    at = parse_sizes(given.pop("at"))
+    return _Shown(format_, given.pop("depth"), given.pop("sort"), at, output, given.pop("memory_svg"))
+
+
+def parse_sizes(texts: tuple[str, ...]) -> dict[str, int]:
+    """``s0=8,s1=2048`` as values of symbols. PeekError for anything else."""
+    sizes = {}
+    for part in ",".join(texts).split(","):
+        name, equals, number = part.partition("=")
+        if not part.strip():
+            continue
+        if not equals or not number.strip().isdecimal():
+            raise PeekError(
+                f"bad size {part!r}", "it is no SYMBOL=NUMBER", "write for example --at s0=8,s1=2048"
+            )
+        sizes[name.strip()] = int(number)
+    return sizes
+
+
+def _dry_run(
+    target: Target, args: list[Any], kwargs: dict[str, Any], how: dict[str, Any], shown: _Shown
+) -> int:
+    """Called outside of the handlers for mistakes: what the user's code raises keeps its traceback."""
+    try:
+        _show(_record(target, args, kwargs, how), shown)
+    except (Exception, KeyboardInterrupt) as error:
+        _show_partial(getattr(error, "peek_record", None), shown)
+        if isinstance(error, PeekError):
+            tell(str(error))
+            return 2
+        if isinstance(error, KeyboardInterrupt):
+            tell("interrupted")
+            return 130
+        cut_our_frames(lambda code: code.co_filename.startswith(_PACKAGE))
+        raise
+    return 0
+
+
+def _record(target: Target, args: list[Any], kwargs: dict[str, Any], how: dict[str, Any]) -> Record:
+    try:
+        from ..capture.fakes import built_quietly
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise PeekError("peek dryrun needs torch", "it is not installed", "pip install torch") from None
+    from ..api import dryrun
+
+    module = target.imported()
+    with showing_progress():
+        function = built_quietly(lambda: target.load(module))
+        return dryrun(function, *args, keywords=kwargs, **how)
+
+
+def _show_partial(record: Any, shown: _Shown) -> None:
+    """What was captured before the run ended; a failure to show it hides nothing of why it ended."""
+    if record is None or not record.graphs:
+        return
+    tell(f"what was captured until then, {len(record.graphs)} of its graphs:")
+    try:
+        _show(record, shown)
+    except PeekError as error:
+        tell(str(error))
+    sys.stdout.flush()
+
+
+def _show(record: Any, shown: _Shown) -> None:
+    cost = record.cost.at(**shown.at) if shown.at else record.cost
+    write_stdout(cost.text(format=shown.format, depth=shown.depth, sort=shown.sort) + "\n")
+    if shown.memory_svg is not None:
+        write_bytes(shown.memory_svg, cost.memory_svg().encode())
+    if shown.output is not None:
+        view = view_of(
+            shown.output,
+            format=None,
+            columns=None,
+            color=None,
+            all_rows=True,
+            graphs=(),
+            depth=None,
+            expand=(),
+            full=False,
+        )
+        show_record(record, view, shown.output)
+
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])

@@ -1,0 +1,227 @@
+"""The price of a capture as text: a summary, a table or tree by module, plain data for JSON.
+
+Comes in: what ``analysis.cost`` adds up. Goes out: text, or dicts of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, costs
+from peek_backend.errors import unknown_name
+from peek_backend.model import CaptureRecord, Dim
+
+from .escape import cut, width
+from .labels import bytes_text, plural
+from .stages import table
+
+SORTS = ("order", "flops", "bytes", "parameters")
+_MAX_EXPRESSION = 48
+_STEPS = ("", "k", "M", "G", "T", "P", "E", "Z")
+
+
+def count_text(number: float, unit: str = "") -> str:
+    """A count with a decimal prefix and three digits: ``70.6 G``, ``1.25 TFLOP``, ``812``."""
+    step = 0
+    while abs(number) >= 999.5 and step < len(_STEPS) - 1:
+        number, step = number / 1000, step + 1
+    digits = f"{number:.0f}" if step == 0 or abs(number) >= 99.95 else f"{number:.3g}"
+    return f"{digits} {_STEPS[step]}{unit}".rstrip() if step or unit else digits
+
+
+def parameters_text(count: int) -> str:
+    """``70.6 B``, as model cards have it: B for a thousand million."""
+    text = count_text(count)
+    return text.replace(" G", " B").replace(" k", " K")
+
+
+def flops_text(flops: Dim) -> str:
+    """``573 TFLOP``; an expression where sizes are symbolic."""
+    return expression(flops) if isinstance(flops, str) else count_text(flops, "FLOP") if flops else "0"
+
+
+def size_text(size: Dim) -> str:
+    """``1.5 KiB``; an expression where sizes are symbolic."""
+    return expression(size) if isinstance(size, str) else bytes_text(size)
+
+
+def expression(text: str) -> str:
+    """An expression cut to what a cell can hold."""
+    return cut(text, _MAX_EXPRESSION)
+
+
+def summary(record: CaptureRecord, sizes: Sizes | None = None) -> str:
+    """A few lines: parameters, FLOPs of each pass, bytes moved, intensity, and what is not in them."""
+    found = costs(record, sizes)
+    lines = [_parameters_line(found)]
+    if found.backward_flops:
+        passes = f"forward {flops_text(found.forward_flops)}, backward {flops_text(found.backward_flops)}"
+        lines.append(f"FLOPs: {flops_text(found.flops)} ({passes})")
+    else:
+        lines.append(f"FLOPs: {flops_text(found.flops)}")
+    intensity = f", {found.intensity:.3g} FLOP per byte" if found.intensity is not None else ""
+    moved = (
+        f"moved: {size_text(found.read)} read, {size_text(found.written)} written by ops that nothing fuses"
+    )
+    lines.append(moved + intensity)
+    lines += [f"not counted: {plural(count, 'node')}: {why}" for why, count in found.unknown]
+    return "\n".join(lines)
+
+
+def _parameters_line(found: Costs) -> str:
+    buffers = f", buffers {bytes_text(found.buffer_bytes)}" if found.buffer_bytes else ""
+    return f"parameters: {parameters_text(found.parameters)} ({bytes_text(found.parameter_bytes)}){buffers}"
+
+
+_KEYS: dict[str, Callable[[ModuleCost], Any]] = {
+    "flops": lambda m: m.flops,
+    "bytes": lambda m: m.moved,
+    "parameters": lambda m: m.parameters,
+}
+
+
+def lines_of(
+    record: CaptureRecord, sizes: Sizes | None, *, depth: int | None, sort: str, fold: bool = True
+) -> list[ModuleCost]:
+    """The modules to show. ``order`` keeps the tree's order, another sort puts the dearest first, expressions before numbers.
+
+    Raises PeekError for an unknown sort.
+    """
+    if sort not in SORTS:
+        raise unknown_name("sort", sort, SORTS)
+    lines = by_module(record, sizes, depth=depth, fold=fold)
+    if sort == "order":
+        return lines
+    key = _KEYS[sort]
+    return lines[:1] + sorted(
+        lines[1:],
+        key=lambda m: (isinstance(key(m), str), key(m) if isinstance(key(m), int) else 0),
+        reverse=True,
+    )
+
+
+def module_table(
+    record: CaptureRecord,
+    sizes: Sizes | None = None,
+    *,
+    depth: int | None = None,
+    sort: str = "order",
+    format: str = "simple",
+) -> str:
+    """A row a module, its submodules included: FLOPs and their share, bytes moved, FLOP per byte, parameters."""
+    lines = lines_of(record, sizes, depth=depth, sort=sort)
+    train = any(line.backward_flops for line in lines)
+    headers = [
+        "module",
+        "class",
+        "FLOPs",
+        *(["of it backward"] if train else []),
+        "share",
+        "moved",
+        "FLOP/B",
+        "parameters",
+        "takes",
+    ]
+    return table(headers, [_row(line, train=train) for line in lines], format)
+
+
+def _row(line: ModuleCost, *, train: bool) -> list[str]:
+    backward = [flops_text(line.backward_flops)] if train else []
+    parameters = parameters_text(line.parameters) if line.parameters else ""
+    takes = bytes_text(line.parameter_bytes) if line.parameter_bytes else ""
+    return [
+        _name(line),
+        line.kind,
+        flops_text(line.flops),
+        *backward,
+        _share(line),
+        size_text(line.moved),
+        _intensity(line),
+        parameters,
+        takes,
+    ]
+
+
+def _name(line: ModuleCost, *, last: bool = False) -> str:
+    path = (line.path.rpartition(".")[2] if last else line.path) or "all"
+    return f"{path} ×{line.modules}" if line.modules > 1 else path
+
+
+def _share(line: ModuleCost) -> str:
+    return "" if line.share is None else f"{100 * line.share:.1f} %"
+
+
+def _intensity(line: ModuleCost) -> str:
+    if isinstance(line.flops, str) or isinstance(line.moved, str) or not line.moved or not line.flops:
+        return ""
+    return f"{line.flops / line.moved:.3g}"
+
+
+def module_tree(record: CaptureRecord, sizes: Sizes | None = None, *, depth: int | None = None) -> str:
+    """The modules as a tree, one line each, with a bar for the share of FLOPs."""
+    lines = lines_of(record, sizes, depth=depth, sort="order")
+    names = _branches(lines)
+    widest = max(map(width, names))
+    rows = zip(names, lines, strict=True)
+    return "\n".join(_tree_line(name + " " * (widest - width(name)), line) for name, line in rows)
+
+
+def _tree_line(name: str, line: ModuleCost) -> str:
+    numbers = f"{flops_text(line.flops):>12}  {size_text(line.moved):>10}"
+    return f"{name}  {_bar(line)}  {numbers}  {line.kind}".rstrip()
+
+
+def _branches(lines: Sequence[ModuleCost]) -> list[str]:
+    """The names with the strokes of a tree before them."""
+    names: list[str] = []
+    open_: list[bool] = []  # for each level whether a sibling follows
+    for i, line in enumerate(lines):
+        if line.depth == 0:
+            names.append(_name(line))
+            continue
+        after = next((other.depth for other in lines[i + 1 :] if other.depth <= line.depth), 0)
+        del open_[line.depth - 1 :]
+        strokes = "".join("│  " if more else "   " for more in open_)
+        names.append(strokes + ("├─ " if after == line.depth else "└─ ") + _name(line, last=True))
+        open_.append(after == line.depth)
+    return names
+
+
+def _bar(line: ModuleCost, cells: int = 10) -> str:
+    if line.share is None:
+        return " " * cells
+    eighths = round(line.share * cells * 8)
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(cells)
+
+
+def as_data(record: CaptureRecord, sizes: Sizes | None = None, *, depth: int | None = None) -> dict[str, Any]:
+    """The sums and the modules as plain data: numbers, or expressions as text."""
+    found = costs(record, sizes)
+    return {
+        "parameters": found.parameters,
+        "parameter_bytes": found.parameter_bytes,
+        "buffer_bytes": found.buffer_bytes,
+        "flops": found.flops,
+        "forward_flops": found.forward_flops,
+        "backward_flops": found.backward_flops,
+        "bytes_read": found.read,
+        "bytes_written": found.written,
+        "intensity": found.intensity,
+        "unknown": [{"why": why, "nodes": count} for why, count in found.unknown],
+        "modules": [_module_data(line) for line in by_module(record, sizes, depth=depth, fold=False)],
+    }
+
+
+def _module_data(line: ModuleCost) -> dict[str, Any]:
+    return {
+        "path": line.path,
+        "class": line.kind,
+        "flops": line.flops,
+        "backward_flops": line.backward_flops,
+        "bytes_moved": line.moved,
+        "share": line.share,
+        "parameters": line.parameters,
+        "parameter_bytes": line.parameter_bytes,
+    }

@@ -1,0 +1,105 @@
+"""A capture's price with everything that can be asked of it: ``record.cost``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+
+from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, check_symbols, costs
+from peek_backend.analysis.memory import Timeline, timeline
+from peek_backend.model import CaptureRecord, Dim
+
+from . import cost as text
+from .memory import memory_data, memory_svg, memory_text
+
+
+class Cost:
+    """FLOPs, bytes, parameters and memory of a capture, at the sizes seen while tracing, or at others (``at``).
+
+    ``str()`` is the summary. Every number is an int; where a symbol has no value (an unbacked one) an expression.
+    """
+
+    def __init__(self, record: CaptureRecord, given: Mapping[str, int] | None = None):
+        self._record, self._sizes = record, Sizes(given)
+
+    def at(self, **sizes: int) -> Cost:
+        """The price at other sizes: ``cost.at(s0=8, s1=2048)``. Raises PeekError for a symbol that no graph has."""
+        check_symbols(self._record, sizes)
+        return Cost(self._record, sizes)
+
+    @cached_property
+    def totals(self) -> Costs:
+        """All sums."""
+        return costs(self._record, self._sizes)
+
+    @cached_property
+    def expressions(self) -> Costs:
+        """The sums with every symbol as it is: ``cost.expressions.flops == "3411968*s0*s1"``."""
+        return costs(self._record)
+
+    @cached_property
+    def memory(self) -> Timeline:
+        """Memory over time, its peak and what is alive there."""
+        return timeline(self._record, self._sizes)
+
+    @property
+    def flops(self) -> Dim:
+        """Floating-point operations, a multiply-add being two; forward and backward together."""
+        return self.totals.flops
+
+    @property
+    def bytes(self) -> Dim:
+        """Bytes read and written by all ops, none fused."""
+        return self.totals.bytes
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOP per byte moved."""
+        return self.totals.intensity
+
+    @property
+    def parameters(self) -> int:
+        """Elements of the model's parameters, tied ones once."""
+        return self.totals.parameters
+
+    @property
+    def parameter_bytes(self) -> int:
+        return self.totals.parameter_bytes
+
+    @property
+    def peak_memory(self) -> int:
+        """The most bytes alive at once: model, inputs, activations and, in training, gradients and optimizer state."""
+        return self.memory.peak
+
+    def modules(self, *, depth: int | None = None, fold: bool = True) -> list[ModuleCost]:
+        """The price by module, parents before children; ``fold`` joins paths that differ in numbers alone."""
+        return by_module(self._record, self._sizes, depth=depth, fold=fold)
+
+    def table(self, *, depth: int | None = 4, sort: str = "order", format: str = "simple") -> str:
+        """The price by module as a table. ``sort`` is order, flops, bytes or parameters."""
+        return text.module_table(self._record, self._sizes, depth=depth, sort=sort, format=format)
+
+    def tree(self, *, depth: int | None = 4) -> str:
+        """The price by module as a tree with bars."""
+        return text.module_tree(self._record, self._sizes, depth=depth)
+
+    def to_json(self, *, depth: int | None = None) -> str:
+        """All of it as JSON."""
+        data = text.as_data(self._record, self._sizes, depth=depth)
+        return json.dumps({**data, "memory": memory_data(self.memory)}, indent=1, ensure_ascii=False)
+
+    def memory_svg(self) -> str:
+        """Memory over time as an SVG, the peak marked."""
+        return memory_svg(self.memory)
+
+    def text(self, *, format: str = "simple", depth: int | None = 4, sort: str = "order") -> str:
+        """Everything for a terminal; with ``format="json"`` for a program."""
+        if format == "json":
+            return self.to_json(depth=depth)
+        tree = format == "tree"
+        modules = self.tree(depth=depth) if tree else self.table(depth=depth, sort=sort, format=format)
+        return f"{self}\n\n{modules}"
+
+    def __str__(self) -> str:
+        return f"{text.summary(self._record, self._sizes)}\n{memory_text(self.memory)}"

@@ -1,0 +1,176 @@
+"""FLOPs of a dry run against torch's own counter on real tensors, and against products worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+import peek_backend
+from tests.conftest import require
+
+from .models import CASES
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    if request.param != "convolutions":
+        require("transformers")
+    return CASES[request.param]
+
+
+def counted(case, *, train: bool) -> tuple[int, int]:
+    """FLOPs of forward and backward as FlopCounterMode counts them, attention as the matrix products it is defined by."""
+    model = case.make().train(train and case.training)
+    with (
+        sdpa_kernel(SDPBackend.MATH),
+        FlopCounterMode(display=False) as counter,
+        torch.set_grad_enabled(train),
+    ):
+        loss = model(**case.inputs())
+        forward = counter.get_total_flops()
+        if train:
+            loss.backward()
+    return forward, counter.get_total_flops() - forward
+
+
+def test_forward_flops_equal_torchs_counter(case):
+    """The FLOPs of a forward are those that FlopCounterMode counts while the real model runs."""
+    cost = peek_backend.dryrun(case.make, keywords=case.inputs()).cost
+    assert cost.flops == counted(case, train=False)[0] > 0
+
+
+def attention_scores(record) -> int:
+    """FLOPs of the scores that flash attention computes a second time in its backward, which plain attention keeps."""
+    graph = next(g for g in record.graphs if g.stage == "backward")
+    nodes = [n for n in graph.nodes if "flash_attention_for_cpu_backward" in n.target]
+    shapes = [[graph.nodes[n.args[i].node].value.shape for i in (1, 2)] for n in nodes]
+    return sum(2 * b * h * s * width * k[2] for (b, h, s, width), k in shapes)
+
+
+def test_backward_flops_equal_torchs_counter(case):
+    """Forward and backward of a training step count what FlopCounterMode does, flash attention's second scores apart."""
+    record = peek_backend.dryrun(case.make, keywords=case.inputs(), train=True, eval_mode=not case.training)
+    totals = record.cost.totals
+    forward, backward = counted(case, train=True)
+    assert totals.forward_flops == forward
+    assert totals.backward_flops - attention_scores(record) == backward
+
+
+def by_hand(function, *specs, **how):
+    return peek_backend.dryrun(function, *specs, **how).cost
+
+
+def test_a_linear_layer_by_hand():
+    """A linear layer of 8 × 16 rows from 32 to 64 features takes 2·8·16·32·64 operations and moves input, weight and output."""
+    cost = by_hand(F.linear, "f32[8, 16, 32]", "f32[64, 32]")
+    assert cost.flops == 2 * 8 * 16 * 32 * 64
+    assert cost.bytes == 4 * (8 * 16 * 32 + 64 * 32 + 8 * 16 * 64)
+
+
+def test_attention_by_hand():
+    """Flash attention counts both its products for every query head, heads that share keys too, and keeps no scores."""
+    shape = "f32[2, 8, 32, 16]"
+    cost = by_hand(F.scaled_dot_product_attention, shape, shape, shape)
+    assert cost.flops == 2 * 2 * (2 * 8 * 32 * 32 * 16)
+    tensor = 4 * 2 * 8 * 32 * 16
+    assert cost.peak_memory < 5 * tensor < 4 * 2 * 8 * 32 * 32 + 4 * tensor
+    grouped = by_hand(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+        shape,
+        "f32[2, 2, 32, 16]",
+        "f32[2, 2, 32, 16]",
+    )
+    assert grouped.flops == cost.flops
+
+
+def test_vectors_by_hand():
+    """Products that torch has no formula for: dot, matrix-vector, and distances' own."""
+    assert by_hand(torch.dot, "f32[64]", "f32[64]").flops == 2 * 64
+    assert by_hand(torch.mv, "f32[32, 64]", "f32[64]").flops == 2 * 32 * 64
+    assert by_hand(torch.addmv, "f32[32]", "f32[32, 64]", "f32[64]").flops == 2 * 32 * 64
+
+
+def test_views_are_free():
+    """Views move nothing and take no memory, a copy moves its bytes twice."""
+    free = by_hand(lambda x: x.view(4, 4).t().unsqueeze(0).expand(8, 4, 4)[1:], "f32[16]")
+    assert (free.flops, free.bytes) == (0, 0)
+    assert free.peak_memory == 16 * 4
+    copied = by_hand(lambda x: x.t().contiguous(), "f32[4, 8]")
+    assert copied.bytes == 2 * 4 * 32
+
+
+def test_an_embedding_reads_the_rows_it_needs():
+    """Looking up 6 rows of a large table reads 6 rows and the indices."""
+    cost = by_hand(F.embedding, "i64[2, 3]", "f32[1000, 8]")
+    assert cost.totals.read == 6 * 8 + 6 * 8 * 4
+    assert cost.totals.written == 6 * 8 * 4
+
+
+def test_symbolic_costs_hold_at_other_sizes():
+    """With dynamic dims the price is an expression, whose value at other sizes is what those sizes cost."""
+    symbolic = by_hand(lambda x, w: torch.relu(x @ w), "f32[batch=8, 32]", "f32[32, 64]")
+    (name,) = {s.name for s in symbolic._record.graphs[0].symbols}
+    assert symbolic.expressions.flops == f"4096*{name}"
+    assert symbolic.flops == 4096 * 8
+    other = by_hand(lambda x, w: torch.relu(x @ w), "f32[24, 32]", "f32[32, 64]")
+    there = symbolic.at(**{name: 24})
+    assert (there.flops, there.bytes, there.peak_memory) == (other.flops, other.bytes, other.peak_memory)
+
+
+def test_an_unknown_symbol_is_refused():
+    """A size for a symbol that no graph has is a mistake that names those there are."""
+    cost = by_hand(torch.sin, "f32[n=8]")
+    with pytest.raises(peek_backend.PeekError, match="unknown symbol 's999'"):
+        cost.at(s999=4)
+
+
+def test_branches_count_the_dearer_one():
+    """Of ``torch.cond`` the dearer branch is counted, as FlopCounterMode does."""
+
+    def branching(x, w):
+        return torch.cond(x.sum() > 0, lambda x, w: x @ w @ w, lambda x, w: x @ w, (x, w))
+
+    assert by_hand(branching, "f32[8, 8]", "f32[8, 8]").flops == 2 * (2 * 8 * 8 * 8)
+
+
+def test_vmap_counts_every_example():
+    """Ops inside ``vmap`` are counted for the whole batch."""
+    cost = by_hand(lambda x, w: torch.vmap(lambda row: w @ row)(x), "f32[5, 8]", "f32[16, 8]")
+    assert cost.flops == 5 * 2 * 16 * 8
+
+
+def test_autocast_halves_the_bytes():
+    """Under autocast a product reads and writes bfloat16, whatever the device it is switched on for."""
+
+    def mixed(x, w):
+        with torch.autocast("cpu", torch.bfloat16):
+            return x @ w
+
+    plain = by_hand(lambda x, w: x @ w, "f32[64, 64]", "f32[64, 64]")
+    half = by_hand(mixed, "bf16[64, 64]", "bf16[64, 64]")
+    assert half.flops == plain.flops
+    assert half.bytes * 2 == plain.bytes
+
+
+def test_an_op_without_a_formula_is_told():
+    """A custom op counts no FLOPs, and the summary says so."""
+    with torch.library._scoped_library("peek_price", "FRAGMENT") as library:
+        library.define("double(Tensor x) -> Tensor")
+        library.impl("double", lambda x: x * 2, "CompositeExplicitAutograd")
+        library.impl("double", torch.empty_like, "Meta")
+        cost = by_hand(torch.ops.peek_price.double, "f32[8]")
+        (why, count), *_ = cost.totals.unknown
+    assert count == 1
+    assert "peek_price::double has no FLOP formula" in why
+    assert "peek_price::double" in str(cost)
+
+
+def test_inspect_prices_on_request():
+    """``inspect(…, cost=True)`` prices a real run; without it the record says how to get costs."""
+    x = torch.ones(4, 8)
+    assert peek_backend.inspect(lambda x: x @ x.t(), x, cost=True).cost.flops == 2 * 4 * 4 * 8
+    with pytest.raises(peek_backend.PeekError, match="cost=True"):
+        _ = peek_backend.inspect(lambda x: x @ x.t(), x).cost.flops
