@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec import Struct
 
 from peek_backend.model import BreakInfo, CaptureRecord, GraphRecord
@@ -71,9 +69,18 @@ def break_place(event: BreakInfo) -> str:
     return f"{event.stack[-1].file}:{event.stack[-1].line}" if event.stack else ""
 
 
-def _broken_frames(events: Iterable[BreakInfo]) -> set[object]:
-    """Frames that a break left in eager: by index, by place where the frame is not known."""
-    return {e.frame if e.frame is not None else (break_place(e), e.reason) for e in events if not e.split}
+def _broken_frames(record: CaptureRecord) -> set[object]:
+    """Frames that a break left in eager: by index, by place where the frame is not known.
+
+    Under ``fullgraph=True`` the break is an error: that frame ran nowhere, and is among the failed ones.
+    """
+    events = [e for e in record.breaks if not e.split]
+    frames = {e.frame if e.frame is not None else (break_place(e), e.reason) for e in events}
+    return {f for f in frames if not (isinstance(f, int) and _failed(record, f))}
+
+
+def _failed(record: CaptureRecord, index: int) -> bool:
+    return index < len(record.frames) and record.frames[index].outcome == "failed"
 
 
 def _given_up(record: CaptureRecord) -> int:
@@ -98,7 +105,7 @@ def stats(record: CaptureRecord) -> Stats:
         break_locations=len({(break_place(e), e.reason) for e in record.breaks}),
         requested_breaks=sum(e.intent == "user" for e in record.breaks),
         frames=len(record.frames),
-        skipped=len(_broken_frames(record.breaks)),
+        skipped=len(_broken_frames(record)),
         recompiles=len(recompiled),
         resume_recompiles=sum(r.resume for r in recompiled),
         given_up=_given_up(record),

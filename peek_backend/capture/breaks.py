@@ -19,6 +19,7 @@ _FIELD = re.compile(r"^ {0,2}(Explanation|Hint|Developer debug context|Higher Or
 _VISIT = re.compile(r"For more details about this graph break, please visit: (\S+)")
 _ID = re.compile(r"/(gb\d+)\.html", re.IGNORECASE)
 _END = re.compile(r"^(from user code:|Set TORCHDYNAMO_VERBOSE|You can suppress this exception)", re.MULTILINE)
+_UNKNOWN_AT_COMPILE = re.compile(r"Could not guard on data-dependent expression (.+?) \(unhinted")
 _MOST_TEXT = 2_000
 
 _BY_USER = ("graph_break()`", "skip_frame()`", "torch.compiler.disable()`", "torch.compiler.set_stance")
@@ -93,6 +94,8 @@ def parse_message(text: str) -> Message:
     """The parts of Dynamo's text of a break. Words that stand only in its registry are added where the text lacks them."""
     end = _END.search(text)
     text = text[: end.start()] if end else text
+    if unknown := _UNKNOWN_AT_COMPILE.search(text):
+        return _undecided(unknown[1])
     if text.startswith("generic_jump"):
         return _registered("Data-dependent branching", context=text)
     link = _VISIT.search(text)
@@ -109,6 +112,18 @@ def parse_message(text: str) -> Message:
             current.append(line.strip())
     reason = fields[""][0] if fields[""] else text.strip()
     return _message(reason, fields, link[1] if link else None)
+
+
+def _undecided(expression: str) -> Message:
+    """A condition on data that the trace had to decide, and could not: Dynamo raises torch's own long message for it."""
+    return Message(
+        f"could not guard on the data-dependent expression {expression}",
+        f"whether {expression} holds is known only when the data is there.",
+        (
+            f"torch._check({expression}) where it always holds (or its opposite where it never does)",
+            "torch.cond(pred, true_fn, false_fn, operands) where both happen",
+        ),
+    )
 
 
 def _message(reason: str, fields: dict[str, list[str]], link: str | None) -> Message:

@@ -31,6 +31,9 @@ def read_failure(error: BaseException) -> Told:
     """The exception that ended a compile, as torch raised it, in few words."""
     text, kind = str(error), type(error).__qualname__
     stub = fake_kernel_stub(text)
+    message = parse_message(text)
+    if message.reason.startswith("could not guard"):
+        return Told(f"{kind}: {message.reason}", message.hints[0], _line(error, text))
     named = _reason(text) if kind == "Unsupported" else f"{kind}: {_reason(text)}"
     reason = readable(named, None)
     return Told(reason[:_MOST_TEXT], stub or readable(_fix(text), None), _line(error, text))

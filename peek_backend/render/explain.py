@@ -126,6 +126,7 @@ def explain_text(
 
 def _report(page: _Page, record: CaptureRecord, *, details: bool) -> None:
     _summary(page, record)
+    _problems(page, record)
     _nothing(page, record)
     _failures(page, record)
     _mend(page, record, FEW_BREAKS if not details else None)
@@ -196,6 +197,12 @@ def _nothing(page: _Page, record: CaptureRecord) -> None:
             page.add(note, "yellow")
 
 
+def _problems(page: _Page, record: CaptureRecord) -> None:
+    for problem in record.problems[:FEW_FACTS]:
+        why = f" ({problem.why})" if problem.why else ""
+        page.add(f"{problem.where}: {problem.what}{why}", "red", indent=1)
+
+
 def _failures(page: _Page, record: CaptureRecord) -> None:
     failed = [f for f in record.frames if f.outcome == "failed"]
     if not failed:
@@ -260,6 +267,10 @@ def _consequence(record: CaptureRecord, row: breaks_of.BreakPlace) -> str:
     names = list(dict.fromkeys(_frame_name(record, event.frame) for event in row.events))
     split = any(event.split for event in row.events)
     what = "splits" if split else "leaves in eager:"
+    if not split and all(
+        record.frames[e.frame].outcome == "failed" for e in row.events if e.frame is not None
+    ):
+        what = "ends with an error:"
     times = f", {len(row.events)} times" if len(row.events) > 1 else ""
     after = (
         f"; {plural(row.ops_after, 'op')} {'after it' if split else 'in what it calls'}"
