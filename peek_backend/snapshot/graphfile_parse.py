@@ -49,6 +49,7 @@ _CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})(?: .*)?$", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 _LITERAL = re.compile(r"(?:\w+=)?[\w.+-]+")
 _STATE = re.compile(rf"({QUOTED.pattern}|[^`].*?) ({'|'.join(SKIPPED_STATES)}): (.*)")
+_TITLE = re.compile(rf"(?:[^`▸]|{QUOTED.pattern})+")
 _SUFFIX = re.compile(r"(resume|variant|call)#([1-9][0-9]{0,8})|stage (.+)")
 _WORDS = rf"({LABEL.pattern}|{QUOTED.pattern})"
 _SYM = re.compile(rf"  sym  {_WORDS} = (.*) in \[(\S+), (\S+)\](?: {_WORDS})?")
@@ -236,7 +237,7 @@ class _Parser:
         title, gap, because = line[6:].partition("   ")
         if gap and not because.startswith("because "):
             self.fail("expected 'because' after the graph's name", self.column(because))
-        frame, *suffixes = title.split(ARROW) if title[:1] != "`" else self.quoted_title(title)
+        frame, *suffixes = self.title(title)
         found: dict = {"frame": self.field(frame), "because": self.field(because[8:]) if gap else ""}
         for suffix in suffixes:
             self.suffix(suffix, found)
@@ -247,12 +248,12 @@ class _Parser:
         inputs, nodes, output = self.section(names)
         return Graph(inputs=inputs, nodes=nodes, output=output, bodies=self.bodies(names), **found)
 
-    def quoted_title(self, title: str) -> list[str]:
-        found = QUOTED.match(title)
-        rest = title[found.end() :] if found else "?"
-        if rest and not rest.startswith(ARROW):
-            self.fail("expected a frame's name in backticks", 7)
-        return [found[0], *rest.split(ARROW)[1:]]
+    def title(self, text: str) -> list[str]:
+        """The parts between arrows; an arrow in backticks is part of a name."""
+        parts = [part[0].strip(" ") for part in _TITLE.finditer(text)]
+        if not parts or ARROW.join(parts) != text:
+            self.fail("expected a frame's name, and ▸ between its parts", 7)
+        return parts
 
     def suffix(self, text: str, found: dict) -> None:
         match = _SUFFIX.fullmatch(text)

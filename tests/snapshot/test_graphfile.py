@@ -111,6 +111,12 @@ def test_printing_does_not_depend_on_the_hash_seed():
     assert run[0].decode() == MLP + "\n"
 
 
+def test_an_arrow_in_a_name_is_no_part_of_the_title():
+    """A frame and a stage that read like a resume function's name come back as they were."""
+    graph = m.Graph("f ▸ resume#1", resume=2, variant=3, stage="g ▸ variant#2", because="h ▸ call#1")
+    check_round_trip(m.Snapshot("a", entries=(graph,)))
+
+
 def test_arguments_can_be_read_as_values():
     """A template gives Python values, keywords by name, and words for what Python has no type for."""
     call = m.Call('\0, [1, -2], slice(None, "a, b", None), {"k": True}, dtype=torch.float32, p=nan', (3,))
