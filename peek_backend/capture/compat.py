@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import torch
 import torch._dynamo.config as dynamo_config
+from torch._dynamo import bytecode_transformation as bytecode
 from torch._dynamo import convert_frame, eval_frame, resume_execution
 from torch._dynamo import utils as dynamo_utils
 from torch._dynamo.callback import CallbackTrigger, callback_handler
 from torch._dynamo.convert_frame import register_bytecode_hook
 from torch._dynamo.output_graph import OutputGraph
 from torch._guards import CompileContext, TracingContext
-from torch.fx._lazy_graph_module import _LazyGraphModule
 
 
 def version() -> tuple[int, int]:
@@ -90,7 +90,6 @@ _WATCHED = threading.local()
 _LOCK = threading.Lock()
 _OBSERVERS: list[Callable[[Any, Any, Any], None]] = []
 _AROUND: list[Callable[[Any, Any, Any], contextlib.AbstractContextManager[Any]]] = []
-_COUNTERS: list[Callable[[str], Callable[[], None]]] = []
 _REAL = OutputGraph._call_user_compiler
 
 
@@ -123,8 +122,6 @@ def _observed(self: Any, gm: Any, example_inputs: Any, *args: Any, **kwargs: Any
                 _tell_observers(self, gm, example_inputs)
             with contextlib.nullcontext() if split else _surrounded(self, gm, example_inputs):
                 compiled = _REAL(self, gm, example_inputs, *args, **kwargs)
-        for counter in tuple(_COUNTERS):
-            compiled = _counted(compiled, counter(compile_id() or ""))
         return compiled
     finally:
         _WATCHED.output = None
@@ -197,34 +194,41 @@ def _buckets_observed(output: Any) -> Iterator[bool]:
 
 
 @contextlib.contextmanager
-def count_calls(counter: Callable[[str], Callable[[], None]]) -> Iterator[None]:
-    """Have what every backend returns call ``counter(compile id)()`` first, at each of its calls. Needs ``watch_graphs``.
+def count_calls(counter: Callable[[str], Callable[[], Any]]) -> Iterator[None]:
+    """Have every variant that is compiled meanwhile call ``counter(compile id)()`` first, at each of its calls, also later.
 
-    What is compiled meanwhile keeps its counter afterwards; what was compiled before has none.
+    The call is an instruction of the code that Dynamo made, so variants without a graph are counted as well. It has to be written
+    in C (a method of ``itertools.count``): Dynamo looks at every Python frame that compiled code enters.
     """
-    with _LOCK:
-        _COUNTERS.append(counter)
+
+    def hook(code: Any, new: Any) -> Any:
+        try:
+            return _counting(new, counter(compile_id() or ""))
+        except Exception:  # an odd code object is left as it is, and not counted
+            return None
+
+    handle = register_bytecode_hook(hook)
     try:
         yield
     finally:
-        with _LOCK:
-            _COUNTERS.remove(counter)
+        handle.remove()
 
 
-def _counted(compiled: Any, count: Callable[[], None]) -> Any:
-    owner = getattr(compiled, "__self__", compiled)
-    if isinstance(
-        owner, _LazyGraphModule
-    ):  # Dynamo has it generate its code now; it would not know it behind the wrapper
-        _LazyGraphModule.force_recompile(owner)
-        compiled = owner if compiled is owner else owner.forward
+def _counting(code: types.CodeType, count: Callable[[], Any]) -> types.CodeType:
+    """``code`` with a call of ``count`` at its start: behind RESUME, where Python has one (3.11 and later)."""
 
-    @functools.wraps(compiled, assigned=(), updated=())
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        count()
-        return compiled(*args, **kwargs)
+    def insert(instructions: list[Any], options: dict[str, Any]) -> None:
+        names = [instruction.opname for instruction in instructions]
+        start = names.index("RESUME") + 1 if "RESUME" in names else 0
+        load = bytecode.create_instruction("LOAD_CONST", argval=count)
+        instructions[start:start] = [
+            *bytecode.add_push_null(load),
+            *bytecode.create_call_function(0, False),
+            bytecode.create_instruction("POP_TOP"),
+        ]
 
-    return counted
+    made = bytecode.transform_code_object(code, insert)
+    return made[0] if isinstance(made, tuple) else made  # 2.13 returns the state of the tracer as well
 
 
 def rank() -> int | None:

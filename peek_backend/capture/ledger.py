@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import re
 import sys
@@ -75,6 +76,7 @@ class Compile:
     ended: bool = False
     buckets: int = 0
     phases: tuple[Phase, ...] = ()
+    calls: itertools.count[int] | None = None
 
 
 @dataclass
@@ -143,7 +145,6 @@ class Ledger:
         self._last_metric: Any = None
         self._register: Callable[[], None] = lambda: None
         self._take_skips: Callable[[], list[str]] = list
-        self.calls: dict[str, int] = {}
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -391,15 +392,12 @@ class Ledger:
             self.graphs[index] = msgspec.structs.replace(self.graphs[index], **fields)
             self._patch("graph", index, **fields)
 
-    def counter(self, compile_id: str) -> Callable[[], None]:
-        """Counts the calls of one compiled variant."""
-        self.calls.setdefault(compile_id, 0)
-
-        def count() -> None:
-            with self._lock:
-                self.calls[compile_id] += 1
-
-        return count
+    def counter(self, compile_id: str) -> Callable[[], Any]:
+        """What counts the calls of the variant being compiled: the ``__next__`` of a counter, which no thread interrupts."""
+        with self._lock:
+            compile = self._begin(compile_id)
+            compile.calls = itertools.count()
+            return compile.calls.__next__
 
     # ---- what torch writes after the end ---------------------------------------------------------------------------
 
@@ -499,7 +497,7 @@ class Ledger:
     def _frame_record(self, frame: Frame) -> FrameRecord:
         outcome, reason = _outcome(frame)
         failed = _failed_last(frame)
-        calls = {c.compile_id: self.calls[c.compile_id] for c in frame.compiles if c.compile_id in self.calls}
+        calls = {c.compile_id: _count(c.calls) for c in frame.compiles if c.calls is not None}
         return FrameRecord(
             name=frame.name,
             file=frame.file,
@@ -515,6 +513,11 @@ class Ledger:
             user=failed.user if failed is not None else None,
             callers=frame.compiles[0].callers if frame.compiles else (),
         )
+
+
+def _count(counter: itertools.count[int]) -> int:
+    """How far a counter came, which only its text tells without moving it on: ``count(3)``."""
+    return int(repr(counter)[len("count(") : -1])
 
 
 def _failed_last(frame: Frame) -> Compile | None:

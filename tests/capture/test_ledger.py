@@ -293,6 +293,21 @@ def test_calls_are_counted_for_each_variant():
         assert session.record.frames[0].calls == ({"0/0": 3, "0/1": 3} if counting else {})
 
 
+def test_variants_without_a_graph_are_counted_too():
+    """A frame that breaks before its first op has code but no graph: its calls count, and those of what comes after."""
+
+    def f(x):
+        torch._dynamo.graph_break()
+        return x + 1
+
+    with Session(count_calls=True) as session:
+        run = compiled(f)
+        results = [run(torch.ones(2)) for _ in range(3)]
+        counted = [frame.calls for frame in session.record.frames]
+    assert counted == [{"0/0": 3}, {"1/0": 3}]
+    assert all(torch.equal(r, torch.full((2,), 2.0)) for r in results)
+
+
 def test_functions_compiled_before_are_named_with_their_guards():
     """What was compiled earlier is no frame of the session, but is named, with the guards that can still be read."""
 
