@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from peek_backend.errors import unknown_name
-from peek_backend.model import CaptureRecord, GraphRecord, NodeRecord, TensorMeta, TupleInfo
+from peek_backend.model import CaptureRecord, Dim, GraphRecord, NodeRecord, TensorMeta, TupleInfo
 
 from .cost import Sizes, costed, folded, held_of
 from .totals import users
@@ -160,6 +160,7 @@ class _Tracks:
         for node in graph.nodes:
             self._born(index, which, node, known, at.get(node.index, start))
         self._dies(graph, at, finish, known)
+        self._held_by_caller(which, known, finish)
         self._named(which, graph, known, finish)
         self._scratch(index, graph, at)
         return [s for s in known.values() if s.graph == index]
@@ -167,22 +168,32 @@ class _Tracks:
     def _born(self, index: int, which: str, node: NodeRecord, known: dict[int, _Storage], born: int) -> None:
         if node.cost is None:
             return
-        earlier = (
-            self._saved.get(_call(self._graphs[index]), {}).get(node.name)
-            if which == "backward" and node.op == "placeholder"
-            else None
-        )
+        earlier = self._saved_as(index, which, node)
         for number, size in node.cost.made:
-            if number in known:
-                continue
-            if earlier is not None and len(node.cost.made) == 1:
-                known[number] = earlier
-                continue
-            nbytes = self._sizes.at(size, self._graphs[index])
-            if isinstance(nbytes, str):
-                self._unknown += 1
-                nbytes = 0
-            known[number] = _Storage(_kind(which, node), nbytes, born, index, node.index)
+            if number not in known:
+                known[number] = earlier or self._storage(index, which, node, size, born)
+
+    def _saved_as(self, index: int, which: str, node: NodeRecord) -> _Storage | None:
+        """The storage of the forward that an input of its backward is."""
+        if which != "backward" or node.op != "placeholder":
+            return None
+        return self._saved.get(_call(self._graphs[index]), {}).get(node.name)
+
+    def _storage(self, index: int, which: str, node: NodeRecord, size: Dim, born: int) -> _Storage:
+        nbytes = self._sizes.at(size, self._graphs[index])
+        if isinstance(nbytes, str):
+            self._unknown += 1
+            nbytes = 0
+        return _Storage(_kind(which, node), nbytes, born, index, node.index)
+
+    def _held_by_caller(self, which: str, known: dict[int, _Storage], finish: int) -> None:
+        """The caller keeps what it passes in through the call, in training through the backward too."""
+        if which == "backward":
+            return  # tangents are handed over
+        about = self._record.dryrun
+        for storage in known.values():
+            if storage.kind == "inputs":
+                storage.last, storage.stays = finish, about is not None and about.train
 
     def _dies(self, graph: GraphRecord, at: dict[int, int], finish: int, known: dict[int, _Storage]) -> None:
         """Each storage lives through the last step that reads a node that holds it."""

@@ -1,0 +1,205 @@
+"""Memory of a dry run against the CPU profiler's memory events of the same graphs on real tensors, and against small sums."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.backends.debugging import boxed_nop
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+import peek_backend
+from tests.conftest import require
+
+from .models import CASES
+from .profiled import measured
+
+CLOSE = 0.01
+"""Largest difference from the profiler, as a share."""
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    if request.param != "convolutions":
+        require("transformers")
+    return CASES[request.param]
+
+
+def above(timeline, *kinds: str) -> int:
+    """The peak without what was there before the call."""
+    return timeline.peak - sum(timeline.by_kind().get(kind, 0) for kind in kinds)
+
+
+def test_inference_peak_equals_the_profilers(case):
+    """The peak of a forward's own memory is the profiler's to 1 %, work buffers of kernels apart."""
+    timeline = peek_backend.dryrun(case.make, keywords=case.inputs()).cost.memory
+    model, inputs = case.make().eval(), case.inputs()
+    compiled = torch.compile(model, backend="eager")
+    with torch.no_grad():
+        compiled(**inputs)
+        real = measured(lambda: compiled(**inputs))
+    assert above(timeline, "parameters", "buffers", "inputs") == pytest.approx(real.peak, rel=CLOSE)
+
+
+def test_training_peak_equals_the_profilers(case):
+    """The peak of a step's activations and gradients is the profiler's to 1 %, work buffers of kernels apart."""
+    how = {"train": True, "eval_mode": not case.training}
+    timeline = peek_backend.dryrun(case.make, keywords=case.inputs(), **how).cost.memory
+    model, inputs = case.make().train(case.training), case.inputs()
+    backend = aot_autograd(
+        fw_compiler=boxed_nop,
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )
+    compiled = torch.compile(model, backend=backend)
+
+    def step():
+        compiled(**inputs).backward()
+
+    step()
+    model.zero_grad(set_to_none=True)
+    real = measured(step)
+    ours = above(timeline, "parameters", "buffers", "inputs", "optimizer state")
+    assert ours == pytest.approx(real.peak, rel=CLOSE)
+
+
+def memory_of(function, *specs, **how):
+    return peek_backend.dryrun(function, *specs, **how).cost.memory
+
+
+KIB = "f32[256]"
+
+
+def test_a_value_dies_after_its_last_reader():
+    """Of a chain of ops two links are alive at once, of a value that is read at the end all the way through three."""
+    chain = memory_of(lambda x: x.sin().cos().tan().exp(), KIB)
+    assert chain.peak == (1 + 2) * 1024
+    kept = memory_of(lambda x: (y := x.sin()).cos().tan().exp() + y, KIB)
+    assert kept.peak == (1 + 3) * 1024
+
+
+def test_in_place_ops_and_views_take_no_memory():
+    """In-place ops reuse their storage; a view keeps it alive."""
+    assert memory_of(lambda x: x.sin().add_(1).mul_(2), KIB).peak == 2 * 1024
+    viewed = memory_of(lambda x: x.sin().view(16, 16)[:1].exp(), KIB)
+    assert viewed.peak == (1 + 1) * 1024 + 64
+
+
+def test_the_peak_names_its_node_and_what_is_alive():
+    """The peak is at the op that makes the largest result, and tells the module and line that made what is alive."""
+    record = peek_backend.dryrun(Wide, "f32[4, 8]")
+    timeline = record.cost.memory
+    assert timeline.peak_node.target.rpartition(".")[2] == "relu"
+    (largest, *_) = [a for a in timeline.alive if a.kind == "temporaries"]
+    assert (largest.nbytes, largest.blocks) == (4 * 4 * 512, 1)
+    assert {a.module for a in timeline.alive if a.kind == "temporaries"} == {"up", ""}
+    assert all(a.place for a in timeline.alive if a.kind == "temporaries")
+
+
+class Wide(nn.Module):
+    """Eight features to 512 and back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 512), nn.Linear(512, 8)
+
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x)))
+
+
+def test_tied_weights_count_once():
+    """A weight that two modules share is one storage and one parameter."""
+
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.head = nn.Embedding(100, 8), nn.Linear(8, 100, bias=False)
+            self.head.weight = self.table.weight
+
+        def forward(self, x):
+            return self.head(self.table(x))
+
+    cost = peek_backend.dryrun(Tied, "i64[2, 4]").cost
+    assert cost.parameters == 800
+    assert cost.memory.by_kind()["parameters"] == 3200
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "copies"), [("adamw", 2), ("adam", 2), ("momentum", 1), ("sgd", 0), ("none", 0)]
+)
+def test_optimizer_state(optimizer, copies):
+    """Each optimizer keeps its number of copies of the trained parameters, which is what torch.optim allocates."""
+    memory = peek_backend.dryrun(Trained, "f32[4, 8]", train=True, optimizer=optimizer).cost.memory
+    kinds = memory.by_kind()
+    assert kinds.get("optimizer state", 0) == copies * kinds["parameters"]
+    assert memory.by_kind(len(memory.steps) - 1)["gradients"] == kinds["parameters"]
+
+
+class Trained(Wide):
+    """The same with one number as its result."""
+
+    def forward(self, x):
+        return super().forward(x).sum()
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "make"),
+    [("adamw", torch.optim.AdamW), ("momentum", lambda p: torch.optim.SGD(p, 0.1, momentum=0.9))],
+)
+def test_optimizer_state_is_what_torch_keeps(optimizer, make):
+    """After a real step torch's optimizer holds as many bytes as counted, its step counters apart."""
+    from peek_backend.analysis.memory import STATE_COPIES
+
+    model = Trained()
+    chosen = make(model.parameters())
+    model(torch.ones(4, 8)).backward()
+    chosen.step()
+    real = sum(
+        t.nbytes for state in chosen.state.values() for t in state.values() if torch.is_tensor(t) and t.dim()
+    )
+    assert real == STATE_COPIES[optimizer] * sum(p.nbytes for p in model.parameters())
+
+
+def test_frozen_parameters_have_neither_gradient_nor_state():
+    """Parameters that ask for no gradient take their own bytes alone."""
+
+    class Frozen(Trained):
+        def __init__(self):
+            super().__init__()
+            self.up.requires_grad_(False)
+
+    memory = peek_backend.dryrun(Frozen, "f32[4, 8]", train=True).cost.memory
+    trained = 4 * (512 * 8 + 8)
+    kinds = memory.by_kind(len(memory.steps) - 1)
+    assert (kinds["gradients"], kinds["optimizer state"]) == (trained, 2 * trained)
+
+
+def test_parameters_that_no_graph_reads_take_memory():
+    """The model is resident whole, also what this call does not use."""
+
+    class Spare(Wide):
+        def __init__(self):
+            super().__init__()
+            self.unused = nn.Linear(64, 64)
+
+    used, spare = memory_of(Wide, "f32[4, 8]"), memory_of(Spare, "f32[4, 8]")
+    assert spare.peak - used.peak == 4 * (64 * 64 + 64)
+
+
+def test_the_picture_marks_the_peak():
+    """The SVG is well-formed, names the peak's node and escapes what the program named."""
+    import xml.etree.ElementTree as ET
+
+    cost = peek_backend.dryrun(Wide, "f32[4, 8]").cost
+    svg = cost.memory_svg()
+    ET.fromstring(svg)
+    assert "relu" in svg
+    assert "parameters" in svg
+
+
+def test_a_graph_without_ops_has_a_picture():
+    """A function that returns its input takes the input's memory and draws a picture that says so."""
+    cost = peek_backend.dryrun(lambda x: x.view(-1)[:0], "f32[16]").cost
+    assert cost.peak_memory == 64
+    assert cost.memory_svg().startswith("<svg")
