@@ -55,7 +55,7 @@ class Opened:
         self.tab.goto("about:blank")
         self.requests.clear()
         self.tab.goto(self.url + hash_)
-        self.tab.wait_for_selector("html[data-ready]", timeout=20_000)
+        self.tab.wait_for_selector("html[data-ready]", timeout=10_000)
         if self.tab.evaluate("'peek' in window"):
             self.tab.evaluate(PROBES.read_text("utf-8"))
         return self

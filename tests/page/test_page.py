@@ -7,6 +7,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
+from peek_backend.model import Leaf
 from peek_backend.render.html import page
 from peek_backend.render.html.edits import PageDiff, PageEdit
 from tests.page.hostile import TEXTS, hostile_capture
@@ -77,6 +78,30 @@ def test_one_of_each_repeated_layer_is_open(open_page):
     found = {s["title"]: (s["times"], s["open"]) for s in opened.js("probe.shown()") if s["group"]}
     assert found["layers.0"] == (0, True)
     assert found["layers.1 … 11"] == (11, False)
+
+
+def test_bodies_open_from_their_op(open_page):
+    """A higher-order op shows its bodies as chips; a body is a graph of its own, a link away."""
+    record = capture(20)
+    graph = record.graphs[0]
+    body = replace(graph, name="true_body", children=())
+    last = graph.nodes[-1]
+    at = last.index
+    attribute = replace(last, name="true_body", op="get_attr", target="true_body", args=(), body=0)
+    op = replace(
+        last,
+        index=at + 1,
+        name="cond",
+        op="call_function",
+        target="torch.ops.higher_order.cond",
+        args=(Leaf(node=at),),
+    )
+    output = replace(last, index=at + 2)
+    parent = replace(graph, nodes=(*graph.nodes[:-1], attribute, op, output), children=(body,))
+    opened = open_page(replace(record, graphs=(parent,)), f"#v=graph&s={at}")
+    assert opened.js(f"app.graphView.current.tree.chips({at + 1})") == [at]
+    opened.tab.click("text=true_body, 16 nodes")
+    assert opened.js("[app.graph.parent, app.graph.title]") == [0, "true_body"]
 
 
 def test_a_fold_says_what_differs(open_page):
@@ -461,6 +486,23 @@ def test_without_javascript_there_is_an_overview_and_tables(chromium, tmp_path):
     assert "F.embedding" in text
     assert 10 < tab.locator("tr").count() <= 500 + 10
     context.close()
+
+
+def test_references_to_nowhere_are_no_edges(open_page):
+    """A record whose nodes refer to nodes that are not there opens like any other."""
+    record = capture(100)
+    graph = record.graphs[0]
+    wrong = tuple(
+        replace(n, args=(Leaf(node=9_999), *n.args), origins=(("0/0", 9_999), ("gone", 1)))
+        if n.index == 20
+        else n
+        for n in graph.nodes
+    )
+    opened = open_page(replace(record, graphs=(replace(graph, nodes=wrong),)), "#v=graph&s=20")
+    for view in VIEWS:
+        opened.js(f"app.go({view!r})")
+    opened.js("app.go('graph', 20)")
+    assert opened.js("app.graphView.canvas.paints") > 0
 
 
 def test_a_damaged_capture_leaves_the_plain_page(open_page, tmp_path):

@@ -18,17 +18,18 @@ export class Capture {
     this.graphs = payload.graphs.map((g, k) => new Graph(g, k, this));
     for (const graph of this.graphs) {
       for (const [i, g, j] of graph.cols.origins) {
+        if (j >= this.graphs[g].n) continue;
         graph.link(graph.up, i, [g, j]);
-        this.graphs[g]?.link(this.graphs[g].down, j, [graph.at, i]);
+        this.graphs[g].link(this.graphs[g].down, j, [graph.at, i]);
       }
     }
   }
 
-  roots() {
-    return this.graphs.filter((g) => g.parent === null);
-  }
+  /** The body that a node's number names; undefined for one that the record lacks. */
   child(graph, body) {
-    return this.graphs[(graph.parent ?? graph.at) + 1 + body];
+    const root = graph.parent ?? graph.at;
+    const found = this.graphs[root + 1 + body];
+    return found?.parent === root ? found : undefined;
   }
 }
 
@@ -43,8 +44,12 @@ export class Graph {
     this.first = new Int32Array(this.n + 1);
     for (let i = 0; i < this.n; i++) this.first[i + 1] = this.first[i] + nodes.ref_count[i];
     this.ref = Int32Array.from(nodes.refs);
-    for (let i = 0; i < this.n; i++)
-      for (let k = this.first[i]; k < this.first[i + 1]; k++) this.ref[k] = i - this.ref[k];
+    for (let i = 0; i < this.n; i++) {
+      for (let k = this.first[i]; k < this.first[i + 1]; k++) {
+        const r = i - this.ref[k];
+        this.ref[k] = r >= 0 && r < this.n ? r : i; // a damaged record: no edge
+      }
+    }
     this.countUsers();
   }
 
@@ -61,7 +66,7 @@ export class Graph {
       for (let i = 0; i < n; i++) {
         for (let k = first[i]; k < first[i + 1]; k++) {
           const r = ref[k];
-          if (r < 0 || r >= n || last[r] === i) continue;
+          if (r === i || last[r] === i) continue;
           last[r] = i;
           visit(r, i);
         }
