@@ -28,8 +28,8 @@ class Saved(Struct, frozen=True):
     """A value that the forward hands to the backward.
 
     ``nbytes`` is exact for fixed sizes and at the sizes seen for symbolic ones (``expression`` then has the formula); None for a
-    number. ``index`` is the node in the forward graph, ``readers`` are nodes of the backward graph that read it. ``is_input``: it is an
-    input of the graph or a view of one, which is there anyhow.
+    number. ``index`` is the node in the forward graph, ``readers`` are nodes of the backward graph that read it. ``is_input``: it
+    is an input of the graph or a view of one, which is there anyhow.
     """
 
     name: str
@@ -138,9 +138,15 @@ def _saved(forward: GraphRecord, backward: GraphRecord) -> Iterator[Saved]:
         size = nbytes(node.value) if isinstance(node.value, TensorMeta) else None
         readers = [backward.nodes[i] for i in dict.fromkeys(reads[entry.index])] if entry is not None else []
         yield Saved(
-            node.name, node.index, node.value, None if size is None else nbytes_at(node.value, sizes), size if isinstance(size, str) else None,
-            node.source, tuple(readers), node.op == "placeholder" or _storage(node) in given,
-        )  # fmt: skip
+            name=node.name,
+            index=node.index,
+            value=node.value,
+            nbytes=None if size is None else nbytes_at(node.value, sizes),
+            expression=size if isinstance(size, str) else None,
+            source=node.source,
+            readers=tuple(readers),
+            is_input=node.op == "placeholder" or _storage(node) in given,
+        )
 
 
 def _storage(node: NodeRecord) -> int | None:

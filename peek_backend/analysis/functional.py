@@ -1,4 +1,4 @@
-"""What functionalisation makes of each in-place op: an op without a side effect, the views it makes anew, the write-back at the end."""
+"""What functionalisation makes of each in-place op: an op without side effect, views made anew, the write-back at the end."""
 
 from __future__ import annotations
 
@@ -78,8 +78,9 @@ _FUNCTIONS = (
 class InPlaceOp(Struct, frozen=True):
     """One in-place op of the Dynamo graph, and what the first ATen graph has for it.
 
-    ``ops`` compute the new value, ``writes`` put it into the base of a view (``select_scatter``), ``views`` are made anew from that base.
-    ``input`` is the input that it changes in the end, ``epilogue`` how that is written back; both empty for a value of the graph's own.
+    ``ops`` compute the new value, ``writes`` put it into the base of a view (``select_scatter``), ``views`` are made anew from
+    that base; ``chain`` are the Dynamo graph's views between the operand and what it is a view of. ``input`` is the input that it
+    changes in the end, ``epilogue`` how that is written back; both empty for a value of the graph's own.
     """
 
     node: NodeRecord

@@ -47,7 +47,7 @@ _USERS: list[Watcher] = []
 
 @contextlib.contextmanager
 def watch_aot(watcher: Watcher) -> Iterator[None]:
-    """Tell ``watcher`` of every AOTAutograd call of this thread while the block runs, and of the backward when it compiles later."""
+    """Tell ``watcher`` of every AOTAutograd call of this thread in the block, and of the backward when it compiles later."""
     before = getattr(_NOW, "watcher", None)
     with _LOCK:
         _USERS.append(watcher)

@@ -17,7 +17,6 @@ from torch.utils import _pytree as pytree
 
 from ..model import AliasedOutput, MutatedInput
 
-
 _MOST_FRAMES_UP = 12
 
 
@@ -39,7 +38,7 @@ def metadata() -> Any:
 
 
 def input_ordinals(gm: fx.GraphModule, count: int) -> tuple[int | None, ...]:
-    """For each placeholder the ordinal of the Dynamo graph's input (of ``count``) that it is, or is a part of; None for others."""
+    """For each placeholder the ordinal of the Dynamo graph's input (of ``count``) that it is, or is part of; None for others."""
     nodes = [n for n in gm.graph.nodes if n.op == "placeholder"]
     if any(n.meta.get("desc") is not None for n in nodes):
         return tuple([_input_of(n.meta.get("desc")) for n in nodes])

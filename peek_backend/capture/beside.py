@@ -1,7 +1,7 @@
 """AOTAutograd's stages of a graph that another backend runs: traced beside it, on a copy, leaving nothing behind.
 
-The trace runs in a tracing context and a fake mode of its own, under ``suppress_guards()``; the shape environment, torch's counters
-and the random state are put back as they were.
+The trace runs in a tracing context and a fake mode of its own, under ``suppress_guards()``; the shape environment, torch's
+counters and the random state are put back as they were.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def trace_beside(
     *,
     decompositions: dict[Any, Callable[..., Any]] | None = None,
 ) -> None:
-    """Show ``watcher`` what AOTAutograd and the min-cut partitioner would make of ``gm``, a copy. Raises what AOTAutograd raises."""
+    """Show ``watcher`` what AOTAutograd and the min-cut partitioner make of ``gm``, a copy. Raises what AOTAutograd raises."""
     context = TracingContext.try_get()
     mode = _fake_mode(example_inputs, context)
     with _leaving_nothing(mode.shape_env), tracing(_context(mode, context)):
@@ -75,7 +75,7 @@ def _as_it_is(gm: fx.GraphModule, _inputs: Any) -> Any:
 
 
 def _fake_mode(example_inputs: Sequence[Any], context: Any) -> FakeTensorMode:
-    """The mode of inputs that are fake already; else a fresh one with the compile's shape environment, as Dynamo makes for a backend."""
+    """The mode of inputs that are fake already; else a fresh one with the compile's shape environment, as Dynamo does it."""
     if any(isinstance(x, FakeTensor) for x in example_inputs):
         return detect_fake_mode(example_inputs)
     known = getattr(context, "fake_mode", None)

@@ -1,7 +1,7 @@
 """Inductor's part of a compile: the post-grad graph, the kernels, the answer of its cache, why there are no CUDA graphs.
 
-On a cache miss Inductor rewrites the graph module it was given, which then is the post-grad graph with all of its marks. On a hit it
-hands back what it kept: the text of that graph and the code. Which nodes went into which kernel is told by
+On a cache miss Inductor rewrites the graph module it was given, which then is the post-grad graph with all of its marks. On a
+hit it hands back what it kept: the text of that graph and the code. Which nodes went into which kernel is told by
 ``set_kernel_post_grad_provenance_tracing``, which Inductor calls for each kernel; comments of the code say it less exactly.
 """
 
@@ -66,7 +66,7 @@ class CompileNotes:
         return self.cache is not None and self.cache.outcome == "hit"
 
     def outcomes(self, result: Any, aot_cached: bool) -> tuple[CacheOutcome, ...]:
-        """What the caches answered; nothing for a compiler that has none. ``aot_cached``: AOTAutograd's was turned off to look."""
+        """What the caches answered; nothing for a compiler without. ``aot_cached``: AOTAutograd's was turned off to look."""
         if compiled_graph(result) is None:
             return ()
         fx_graph = self.cache or CacheOutcome(FX_GRAPH, "disabled", reason=_why_disabled())

@@ -12,6 +12,8 @@ from ..model import Arg, Leaf, NodeRecord, TensorMeta, TupleInfo, ValueInfo
 _COMMENT = re.compile(
     r"^\s*# (?:Topologically Sorted|Unsorted) Source Nodes: \[(.*?)\], Original ATen: \[(.*?)\]"
 )
+_FRAGMENT = re.compile(r"^#\s+%(\w+) : .*= call_function\[")
+_DEFINED = re.compile(r"^(\w+) = async_compile\.")
 _ALLOCATES = re.compile(r"^empty_strided_(\w+)$")
 
 
@@ -29,12 +31,16 @@ class KernelCall(NamedTuple):
 
 
 class Code(NamedTuple):
-    """What a generated module does: its inputs, kernel calls, the buffers it allocates and those that it returns."""
+    """What a generated module does: its inputs, kernel calls, the buffers it allocates and those that it returns.
+
+    ``fragments`` has the post-grad nodes of each kernel whose definition names them (Triton's do).
+    """
 
     inputs: tuple[str, ...]
     calls: tuple[KernelCall, ...]
     buffers: Mapping[str, TensorMeta]
     outputs: tuple[str, ...]
+    fragments: Mapping[str, tuple[str, ...]]
 
 
 def parse_code(source: str) -> Code:
@@ -49,7 +55,9 @@ def parse_code(source: str) -> Code:
     reader = _Reader(kernels, comments)
     for body in sorted(bodies, key=lambda f: (f.name == "call", f.lineno)):
         reader.read(body)
-    return Code(tuple(reader.inputs), tuple(reader.calls), reader.buffers, tuple(reader.outputs))
+    return Code(
+        tuple(reader.inputs), tuple(reader.calls), reader.buffers, tuple(reader.outputs), _fragments(source)
+    )
 
 
 def _defined(tree: ast.Module) -> set[str]:
@@ -70,6 +78,21 @@ def _comments(source: str) -> dict[int, tuple[str, ...]]:
     for number, line in enumerate(source.splitlines(), 1):
         if match := _COMMENT.match(line):
             found[number] = tuple(s.strip() for s in match[1].split(",") if s.strip())
+    return found
+
+
+def _fragments(source: str) -> dict[str, tuple[str, ...]]:
+    """By kernel: the nodes in the comment ``Graph fragment`` above its definition."""
+    found: dict[str, tuple[str, ...]] = {}
+    names: list[str] = []
+    for line in source.splitlines():
+        if line.startswith("# Graph fragment"):
+            names = []
+        elif match := _FRAGMENT.match(line):
+            names.append(match[1])
+        elif (defined := _DEFINED.match(line)) and names:
+            found[defined[1]] = tuple(dict.fromkeys(names))
+            names = []
     return found
 
 
@@ -112,14 +135,13 @@ class _Reader:
             writes = tuple(dict.fromkeys(a for a in args if a in self._fresh)) or ((sets,) if sets else ())
             self._fresh.difference_update(writes)
             self.calls.append(KernelCall(name, tuple(args), writes, self._sources(call.lineno), call.lineno))
-        elif sets is not None and (match := _ALLOCATES.match(_dotted(call.func))):
-            if (meta := _allocated(call, match[1])) is not None:
-                self._allocate(sets, meta)
+        elif (meta := _allocated(call)) is not None and sets is not None:
+            self._allocate(sets, meta)
 
     def _kernel_name(self, func: ast.expr) -> str | None:
         """A kernel of this module (its ``run`` for Triton), an extern kernel, or an op of torch; None for the rest."""
         name = _dotted(func)
-        root, _, last = name.partition(".")
+        root = name.partition(".")[0]
         if root in self._kernels:
             return root
         if root in ("extern_kernels", "aten", "inductor_ops", "_quantized") or name.startswith("torch.ops."):
@@ -170,13 +192,14 @@ def _buffer(node: ast.expr) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def _allocated(call: ast.Call, device: str) -> TensorMeta | None:
+def _allocated(call: ast.Call) -> TensorMeta | None:
     """``empty_strided_cpu((4, 8), (8, 1), torch.float32)`` as metadata; sizes that are no numbers stay text."""
-    if len(call.args) < 3:
+    match = _ALLOCATES.match(_dotted(call.func))
+    if match is None or len(call.args) < 3:
         return None
     shape, stride = (_sizes(a) for a in call.args[:2])
     dtype = _dotted(call.args[2]).removeprefix("torch.")
-    return TensorMeta(shape, dtype, stride, device, False)
+    return TensorMeta(shape, dtype, stride, match[1], False)
 
 
 def _sizes(node: ast.expr) -> tuple[int | str, ...]:
@@ -186,7 +209,7 @@ def _sizes(node: ast.expr) -> tuple[int | str, ...]:
 
 
 def kernel_nodes(code: Code) -> tuple[NodeRecord, ...]:
-    """The calls as nodes: inputs first, then a call_function each, then the output. A buffer's node is the call that wrote it first."""
+    """The calls as nodes: inputs, then a call_function each, then the output. A buffer's node is the call that wrote it first."""
     nodes: list[NodeRecord] = []
     at: dict[str, int] = {}
     for name in code.inputs:

@@ -1,6 +1,6 @@
 """Where the records of later stages go: to whoever asked for them, and to every session that is open.
 
-Apart from ``stages``, which needs parts of torch that are not there yet while torch._dynamo is being imported, as a session may be
+Apart from ``stages``, which needs parts of torch that are not there yet while torch._dynamo is being imported: a session may be
 opened then.
 """
 

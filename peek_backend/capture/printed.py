@@ -1,7 +1,7 @@
 """The text of a graph, as torch prints it (``print_readable``), as a GraphRecord.
 
-torch's caches and its trace log keep graphs as text only. The text is Python, each value with its type in quotes and each group of
-nodes below a comment that names their line::
+torch's caches and its trace log keep graphs as text only. The text is Python, each value with its type in quotes and each group
+of nodes below a comment that names their line::
 
     # File: model.py:8 in forward, code: y = x + 1
     add: "f32[4, 8][8, 1]cpu" = torch.ops.aten.add.Tensor(primals_1, 1);  primals_1 = None
@@ -159,14 +159,10 @@ class _Reader:
         if isinstance(node, ast.Subscript):
             index = self._arg(node.slice)
             return "call_function", "operator.getitem", (self._arg(node.value), index), {}
-        if isinstance(node, ast.BinOp):
-            operands = (self._arg(node.left), self._arg(node.right))
-            return "call_function", f"operator.{_OPERATORS[type(node.op)]}", operands, {}
-        if isinstance(node, ast.UnaryOp):
-            return "call_function", f"operator.{_OPERATORS[type(node.op)]}", (self._arg(node.operand),), {}
-        if isinstance(node, ast.Compare):
-            operands = (self._arg(node.left), self._arg(node.comparators[0]))
-            return "call_function", f"operator.{_OPERATORS[type(node.ops[0])]}", operands, {}
+        if (operation := _operation(node)) is not None:
+            operator, operands = operation
+            name = f"operator.{_OPERATORS[type(operator)]}"
+            return "call_function", name, tuple([self._arg(o) for o in operands]), {}
         path = _path(node)
         if path.startswith("self."):
             return "get_attr", path[len("self.") :], (), {}
@@ -196,6 +192,17 @@ class _Reader:
             pairs = zip(node.keys, node.values, strict=True)
             return Leaf(dict=tuple([(self._arg(k), self._arg(v)) for k, v in pairs]))
         return _literal(node)
+
+
+def _operation(node: ast.expr | None) -> tuple[ast.AST, list[ast.expr]] | None:
+    """The operator and operands of ``a + b``, ``-a``, ``a < b``; None for another expression."""
+    if isinstance(node, ast.BinOp):
+        return node.op, [node.left, node.right]
+    if isinstance(node, ast.UnaryOp):
+        return node.op, [node.operand]
+    if isinstance(node, ast.Compare):
+        return node.ops[0], [node.left, node.comparators[0]]
+    return None
 
 
 def _flattened(statement: ast.stmt) -> list[str] | None:

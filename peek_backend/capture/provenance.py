@@ -14,6 +14,8 @@ from torch import fx
 
 from ..model import GraphRecord, NodeRecord, iter_refs, node_refs
 from ..model.graph import body_key
+from .kernelmap import nodes_of_calls
+from .kernels import Code, KernelCall
 
 Place = tuple[str, int]
 """A node: its graph's key, its index."""
@@ -134,7 +136,7 @@ class Trail:
             self._by_seq.setdefault(node.meta["seq_nr"], []).append(mark)
 
     def add(self, stage: str, key: str | None, gm: fx.GraphModule, origins: Sequence[Origin]) -> None:
-        """Later stages may refer to these nodes: by themselves where ``key`` names a graph that is kept, else by their origins."""
+        """Later stages refer to these nodes: by themselves where ``key`` names a graph that is kept, else by their origins."""
         names = self._stages.setdefault(stage, {})
         for index, (node, origin) in enumerate(zip(gm.graph.nodes, origins, strict=True)):
             names[node.name] = ((key, index),) if key is not None else origin.places
@@ -190,9 +192,28 @@ class Trail:
         """The nodes of one stage with these names, each once, in the stage's order."""
         return tuple(sorted(_merged(self.named(name, (stage,)) for name in names)))
 
-    def by_comment(self, names: Iterable[str]) -> Origin:
-        """What the comment above a kernel call names, where Inductor itself told nothing: Dynamo nodes."""
-        places = tuple(dict.fromkeys(self.dynamo[n] for n in names if n in self.dynamo))
+    def kernels(
+        self,
+        nodes: Sequence[NodeRecord],
+        code: Code,
+        post_grad: GraphRecord,
+        told: Sequence[tuple[str, ...]] | None,
+    ) -> list[Origin]:
+        """Origins of kernel calls in the post-grad graph: as Inductor ``told`` them by call, else as the code lets see."""
+        known = nodes_of_calls(code, post_grad) if told is None else told
+        calls = iter(zip(code.calls, known, strict=True))
+        reason = _WORKED_OUT if told is None else None
+        return [
+            self._kernel(*next(calls), reason)
+            if node.op == "call_function"
+            else Origin(self.named(node.name, ("post_grad",)))
+            for node in nodes
+        ]
+
+    def _kernel(self, call: KernelCall, names: tuple[str, ...], reason: str | None) -> Origin:
+        if names:
+            return Origin(self.all_named(names, "post_grad"), reason)
+        places = tuple(dict.fromkeys(self.dynamo[n] for n in call.sources if n in self.dynamo))
         return Origin(places, _BY_COMMENT if places else _NOT_KEPT)
 
     def traced_by_line(self, record: GraphRecord) -> list[Origin]:
@@ -230,6 +251,7 @@ class Trail:
 
 _MOST_STEPS = 50
 _OF_BODY = "torch marks nothing on it: an input or output of the body, or made by a pass"
+_WORKED_OUT = "worked out from what the kernel reads and writes"
 _BY_COMMENT = "by the comment in Inductor's code: its cache keeps no more"
 _NOT_KEPT = "Inductor's cache keeps no nodes of this kernel"
 _EXTRA_INPUT = "an input that AOTAutograd adds: a size, a token, or the state of the random number generator"

@@ -1,7 +1,7 @@
 """The later stages as torch's trace log tells them: text alone, on warm caches too, without changing what is compiled.
 
-The log is what TORCH_TRACE writes; a handler on its logger sees the same without a file. A graph that comes from AOTAutograd's cache
-is told as one that was traced. Nodes are linked by their names, and to the Dynamo graph by their lines.
+The log is what TORCH_TRACE writes; a handler on its logger sees the same without a file. A graph that comes from AOTAutograd's
+cache is told as one that was traced. Nodes are linked by their names, and to the Dynamo graph by their lines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .inductor import AOT_AUTOGRAD, FX_GRAPH, asks_fx_cache
 from .kernels import kernel_nodes, parse_code
 from .listeners import Emit
 from .printed import parse_graph
-from .provenance import Origin, Trail
+from .provenance import Trail
 from .stagereader import CALLS, Wanted, template_of, with_origins
 from .tracelog import LOGGER
 
@@ -150,18 +150,12 @@ class LogReader:
         if wanted:
             self._send(f"post_grad of {part}", with_origins(record, origins, info))
         if "kernels" in self._wanted:
-            self._kernels(text, shown, info)
+            self._kernels(text, record, shown, info)
 
-    def _kernels(self, text: str, part: str, info: StageInfo) -> None:
+    def _kernels(self, text: str, post_grad: GraphRecord, part: str, info: StageInfo) -> None:
         code = parse_code(text)
         nodes = kernel_nodes(code)
-        calls = iter(code.calls)
-        origins = [
-            Origin(self._trail.named(n.name, ("post_grad",)))
-            if n.op != "call_function"
-            else self._trail.by_comment(next(calls).sources)
-            for n in nodes
-        ]
+        origins = self._trail.kernels(nodes, code, post_grad, None)
         record = msgspec.structs.replace(template_of(self._dynamo, "kernels", part), nodes=nodes)
         self._send(f"kernels of {part}", with_origins(record, origins, info))
 

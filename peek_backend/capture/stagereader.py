@@ -1,7 +1,7 @@
 """The later stages of one backend call as records, each linked to the one before.
 
-``StageReader`` is told of each step by ``aot.watch_aot``, converts what it sees at once and keeps plain data alone. What it cannot
-read is a Problem of that stage's record; the compile goes on.
+``StageReader`` is told of each step by ``aot.watch_aot``, converts what it sees at once and keeps plain data alone. What it
+cannot read is a Problem of that stage's record; the compile goes on.
 """
 
 from __future__ import annotations
@@ -155,28 +155,19 @@ class StageReader:
         if (wanted := "post_grad" in self._wanted) is True:
             self._send(f"post_grad of {stage}", with_origins(record, origins, info))
         if "kernels" in self._wanted:
-            self._trail.add_record(_POST_GRAD_NAMES, record.key if wanted else None, record, origins)
-            kernels = self._kernels(result, notes, template_of(self._dynamo, "kernels", part))
+            self._trail.add_record("post_grad", record.key if wanted else None, record, origins)
+            kernels = self._kernels(result, notes, record, template_of(self._dynamo, "kernels", part))
             self._send(f"kernels of {stage}", with_origins(*kernels, info))
 
     def _kernels(
-        self, result: Any, notes: CompileNotes, template: GraphRecord
+        self, result: Any, notes: CompileNotes, post_grad: GraphRecord, template: GraphRecord
     ) -> tuple[GraphRecord, list[NodeOrigin]]:
         code = parse_code(output_code(result) or "")
+        told = of_calls([call.name for call in code.calls], notes.kernels) if not notes.hit else None
         nodes = kernel_nodes(code)
-        names = [call.name for call in code.calls]
-        made_of = of_calls(names, notes.kernels)
-        calls = iter(zip(code.calls, made_of, strict=True))
-        origins = [self._kernel_origin(n, calls) for n in nodes]
-        return msgspec.structs.replace(template, nodes=nodes), origins
-
-    def _kernel_origin(self, node: NodeRecord, calls: Iterator[Any]) -> NodeOrigin:
-        if node.op != "call_function":
-            return NodeOrigin(self._trail.named(node.name, (_POST_GRAD_NAMES,)))
-        call, names = next(calls)
-        if names:
-            return NodeOrigin(self._trail.all_named(names, _POST_GRAD_NAMES))
-        return self._trail.by_comment(call.sources)
+        return msgspec.structs.replace(template, nodes=nodes), self._trail.kernels(
+            nodes, code, post_grad, told
+        )
 
     def _keep(self, stage: str, gm: fx.GraphModule, origins: Sequence[NodeOrigin], info: StageInfo) -> None:
         self._seen.add(stage)
@@ -269,7 +260,6 @@ def _elsewhere(source: Source) -> Source:
 
 INDUCTOR = "inductor"
 _POST_GRAD = "a post-grad pass of Inductor"
-_POST_GRAD_NAMES = "post_grad"
 BESIDE = "as AOTAutograd would"
 
 

@@ -1,4 +1,4 @@
-"""What ``peek show`` shows of later stages: a choice of them, two side by side, saved values, in-place ops, one picture of several."""
+"""What ``peek show`` shows of later stages: some of them, two side by side, saved values, in-place ops, one picture."""
 
 from __future__ import annotations
 

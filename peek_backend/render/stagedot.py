@@ -21,7 +21,7 @@ MOST_BOXES = 400
 
 
 def stages_dot(record: CaptureRecord, links: Provenance | None = None, *, theme: str = "light") -> str:
-    """The graphs of ``record`` as DOT clusters in the order of stages. ``links`` are the whole capture's, where it holds more graphs.
+    """The graphs of ``record`` as DOT clusters in the order of stages. ``links`` are the whole capture's, if it holds more.
 
     Raises PeekError for more than MOST_BOXES nodes.
     """

@@ -37,7 +37,7 @@ def place_of(source: Source | None) -> str:
 
 
 def outcome_line(graph: GraphRecord) -> str:
-    """What became of a graph's compile, in a line: ``0/0 forward: compiled by inductor; FX graph cache: hit``; empty if nothing."""
+    """What became of a graph's compile (``0/0 forward: compiled by inductor; FX graph cache: hit``), or nothing."""
     info = graph.lowering
     if info is None or info.compiled is None:
         return ""
@@ -121,7 +121,7 @@ def _code_lines(trace: Trace) -> Iterator[str]:
 def side_by_side(record: CaptureRecord, left: GraphRecord, right: GraphRecord, format: str = "simple") -> str:
     """Two graphs in one table, aligned by provenance: beside each node of ``left`` what it became in ``right``.
 
-    A node of ``right`` stands in the row of its first origin; one without an origin in ``left`` has a row of its own, where it comes.
+    A node of ``right`` stands in the row of its first origin; one without an origin in ``left`` has a row of its own.
     """
     links = Provenance(record)
     found = {n.index: _ancestors(links, (right.key, n.index), left.key) for n in right.nodes}

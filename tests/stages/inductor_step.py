@@ -1,7 +1,7 @@
 """Run in a process of its own: one training step with Inductor, with stages or without, and what it left.
 
-``python -m tests.stages.inductor_step WHAT MODEL [STAGES] [FROM]``: WHAT is ``plain`` or ``peek``, MODEL ``small`` or ``llama``. Prints one
-line of JSON: losses and gradients as hex digests, torch's cache counters, the stages captured.
+``python -m tests.stages.inductor_step WHAT MODEL [STAGES] [FROM]``: WHAT is ``plain`` or ``peek``, MODEL ``small`` or ``llama``.
+Prints one line of JSON: losses and gradients as hex digests, torch's cache counters, the stages captured.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def overwritten(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_what_aot_refuses_is_a_problem_and_the_program_fails_as_before():
-    """An in-place op that autograd forbids ends the trace beside; the program sees its own error, at its own time, and no warning."""
+    """An in-place op that autograd forbids ends the trace beside; the program sees its own error, when it would, and no more."""
     out = io.StringIO()
     x = torch.ones(3, requires_grad=True)
     compiled = torch.compile(overwritten, backend="peek", options={"stages": "all", "file": out})

@@ -29,7 +29,9 @@ def with_stages(gm: Any, inputs: Any) -> Any:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_stages_change_nothing(name, dynamic):
     """Results, gradients, buffers, prints, random state, compiles, breaks and guards are as without stages."""
-    assert_same(observe(name, plain, dynamic, watched=False), observe(name, with_stages, dynamic, watched=False))
+    assert_same(
+        observe(name, plain, dynamic, watched=False), observe(name, with_stages, dynamic, watched=False)
+    )
 
 
 def _mark(name: str) -> Any:
@@ -43,9 +45,11 @@ def test_cases(name, monkeypatch):
     if name[:2] == "13":
         require("transformers")
     monkeypatch.setattr(worker, "_calls", calls_of_four_sizes)
-    monkeypatch.setattr(worker, "_session", lambda: Session())
+    monkeypatch.setattr(worker, "_session", Session)
     without, _ = worker.run_case(name, watch=True)
-    monkeypatch.setattr(worker, "_session", lambda: Session(stages=("joint", "forward", "backward", "inference")))
+    monkeypatch.setattr(
+        worker, "_session", lambda: Session(stages=("joint", "forward", "backward", "inference"))
+    )
     found, record = worker.run_case(name, watch=True)
     for part in without:
         assert found[part] == without[part], part

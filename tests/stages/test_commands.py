@@ -84,7 +84,16 @@ def test_run_and_inspect_take_stages(tmp_path, capsys):
     (tmp_path / "mod.py").write_text("def f(x):\n    return (x * 2).relu().sum()\n")
     sys_path = list(sys.path)
     try:
-        result = run(["inspect", f"{tmp_path / 'mod.py'}:f", "--input", "f32[2, 3] grad", "--stages", "forward,backward"])
+        result = run(
+            [
+                "inspect",
+                f"{tmp_path / 'mod.py'}:f",
+                "--input",
+                "f32[2, 3] grad",
+                "--stages",
+                "forward,backward",
+            ]
+        )
         result = result() if callable(result) else result
     finally:
         sys.path[:] = sys_path
@@ -123,5 +132,3 @@ def test_bad_values_are_told(option, value, said):
     with pytest.raises(PeekError) as error:
         resolve({option: value}, {})
     assert said in str(error.value)
-
-

@@ -55,6 +55,8 @@ def check(model: str, cache: Path) -> None:
         assert run["keys"] == ["0/0", *(f"0/0 {s}" for s in STAGES)], name
         assert (run["problems"], run["unexplained"]) == ([], []), name
         assert run["listed"] == [run["saved"]], name
+        # From the cache, where Inductor keeps no nodes, the code tells nearly all.
+        assert run["linked kernels"] >= 0.9 * run["kernels"] > 0, name
     assert cold["linked kernels"] == cold["kernels"] > 0
     assert cold["caches"]["0/0 forward"] == [["FX graph", "miss"], ["AOTAutograd", "bypass"]]
     assert live["caches"]["0/0 backward"] == [["FX graph", "hit"], ["AOTAutograd", "bypass"]]

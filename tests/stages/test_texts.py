@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import msgspec
 import pytest
 import torch
@@ -15,6 +17,12 @@ from peek_backend.model import GraphRecord, Leaf, TensorMeta
 
 from .helpers import Small
 
+# As AOTAutograd prints them; torch 2.8 has one way only.
+EXPANDED = (
+    {"expanded_def": True}
+    if "expanded_def" in inspect.signature(torch.fx.GraphModule.print_readable).parameters
+    else {}
+)
 EMPTY = GraphRecord("0/0", "dynamo", (), ())
 
 
@@ -23,9 +31,7 @@ def graphs_of(fn, *args, dynamic=None):
     found = []
 
     def take(gm, _inputs):
-        text = gm.print_readable(
-            print_output=False, include_stride=True, include_device=True, expanded_def=True
-        )
+        text = gm.print_readable(print_output=False, include_stride=True, include_device=True, **EXPANDED)
         found.append((text, read_graph(gm)))
         return torch._functorch.aot_autograd.make_boxed_func(gm.forward)
 
