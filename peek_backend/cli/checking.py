@@ -63,12 +63,13 @@ class Waiting:
 
     @property
     def key(self) -> object:
-        """Equal for changes that read the same: they are reviewed together."""
+        """Equal for changes that read the same but for what is only told: they are reviewed together."""
         if self.verdict is None:
             return str(self.slot.path)
         return tuple(
             (f.level, f.group.kind, f.group.module, f.group.text, f.group.old, f.group.new)
             for f in self.verdict.findings
+            if f.level != "info"
         )
 
 

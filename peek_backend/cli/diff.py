@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +18,9 @@ from ..pinned import project_policy, project_root
 from ..snapshot.atomic import write_bytes
 from .operands import Missing, Side, sides
 from .output import tell, write_stdout
+
+if TYPE_CHECKING:
+    from ..diff import Diff, Policy, Verdict
 
 FORMATS = ("text", "json", "github", "markdown", "html", "dot", "svg", "png", "pdf")
 SUFFIXES = {
@@ -86,13 +90,13 @@ class Pair:
     """One snapshot on both sides. ``path`` is empty for two single files; ``only`` says on which side it is when not on both."""
 
     path: str
-    verdict: object = None
-    diff: object = None
+    verdict: Verdict | None = None
+    diff: Diff | None = None
     only: str = ""
     nothing: bool = False
 
 
-def _pairs(left: Side, right: Side, policy, strict: bool) -> Iterator[Pair]:
+def _pairs(left: Side, right: Side, policy: Policy, strict: bool) -> Iterator[Pair]:
     from ..diff import compare, verdict
 
     for path in sorted({*left.files, *right.files}):
@@ -179,25 +183,28 @@ class Show:
         return json.dumps(data, indent=1) + "\n"
 
     def as_markdown(self, pairs: Sequence[Pair]) -> str:
-        from ..render.diff_markdown import render_markdown, render_summary
+        from ..render.diff_markdown import render_summary
+
+        return render_summary(self.markdown_texts(pairs))
+
+    def markdown_texts(self, pairs: Sequence[Pair]) -> list[str]:
+        """One text for each difference, and one for each path on one side."""
+        from ..render.diff_markdown import render_markdown
         from ..render.escape import markdown_code
 
-        texts = [
-            render_markdown(p.verdict, where_is=p.path)
-            for p in pairs
-            if p.verdict is not None and (not p.path or p.verdict.level != "same")
-        ]
+        told = [p for p in pairs if p.verdict is not None and (not p.path or p.verdict.level != "same")]
+        texts = [render_markdown(p.verdict, where_is=p.path) for p in told]
         texts += [
             f"- {'removed' if p.only == 'old' else 'new'}: {markdown_code(p.path)}" for p in pairs if p.only
         ]
-        return render_summary(texts or ["No graph changed."])
+        return texts or ["No graph changed."]
 
     def as_github(self, pairs: Sequence[Pair]) -> str:
         """The commands; the whole Markdown goes to the job's summary where GitHub gives a file for it."""
         from ..github import github_prefix, summarise_on_github
         from ..render.diff_github import render_github
 
-        summarise_on_github([self.as_markdown(pairs)])
+        summarise_on_github(self.markdown_texts(pairs))
         verdicts = [p.verdict for p in pairs if p.verdict is not None]
         return render_github(verdicts, prefix=github_prefix(self.root))
 
