@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import pytest
+from msgspec.structs import replace
 
 from .analysis.expectations import needs_aten, unmet
 from .api import Record, as_record
@@ -112,16 +113,18 @@ class GraphSnapshot:
     ) -> Record:
         """Compile ``fn`` from a fresh start, call it, and keep what was captured for ``expect``; compares with no file.
 
-        ``calls`` are the positional arguments of further calls: what makes it compile again. ``dynamic`` is torch's own
-        setting or sizes by argument and dim, ``{"x": {0: "batch"}}``, where a dim's word may have a range, ``("batch", 2,
-        64)``. ``stages`` names later stages to pin too (``"forward"``, ``"inference"``, …). ``volatile`` captures a second
-        time with other random numbers and writes ``<volatile>`` for each constant that differs. A capture made elsewhere
-        (``session().record``) is taken as it is. Leaves no trace in torch; the function's own exceptions pass.
+        ``calls`` are the positional arguments of several calls, behind ``args`` or in its place: what makes it compile again.
+        ``dynamic`` is torch's own setting or sizes by argument and dim, ``{"x": {0: "batch"}}``, where a dim's word may have
+        a range, ``("batch", 2, 64)``. ``stages`` names later stages to pin too (``"forward"``, ``"inference"``, …).
+        ``volatile`` captures a second time with other random numbers and writes ``<volatile>`` for each constant that
+        differs. A capture made elsewhere (``session().record``) is taken as it is. Leaves no trace in torch; the function's
+        own exceptions pass.
         """
+        __tracebackhide__ = True
         with _told(), _quiet_trace():
             record, snapshot = self._captured(
                 fn,
-                [(args, dict(kwargs or {})), *((call, {}) for call in calls)],
+                _calls(args, kwargs, calls),
                 stages=_stages(stages),
                 volatile=volatile,
                 dynamic=dynamic,
@@ -144,6 +147,7 @@ class GraphSnapshot:
 
         ``name`` tells apart several checks of one test. A snapshot that is missing fails too, until ``--peek-update`` writes it.
         """
+        __tracebackhide__ = True
         record = self.capture(fn, args, kwargs, **how)
         full = self._full_name(name)
         assert self._last is not None
@@ -217,6 +221,7 @@ class GraphSnapshot:
             return fn, self._canonical(fn, stages)
         from .capture.pinning import pin
 
+        __tracebackhide__ = True
         later = [stage for stage in stages if stage not in STAGES]
         pinned = pin(fn, calls, stages=later, **how)
         self._sizes = {}
@@ -298,9 +303,10 @@ class GraphSnapshot:
         return self._text(outcome, hints=(f"accept: {test} --peek-update", *review))
 
     def _text(self, outcome: Outcome, hints: Sequence[str]) -> str:
+        """The diff. Whether an allowance is of use one snapshot cannot tell."""
         assert outcome.verdict is not None
         return render_text(
-            outcome.verdict,
+            replace(outcome.verdict, unused_allowances=()),
             width=self._settings.width,
             color=self._settings.color,
             where_is=shown(outcome.slot.path),
@@ -320,9 +326,15 @@ def _word(outcome: Outcome, did: str) -> str:
 
 
 def _named(snapshot: Snapshot, name: str) -> Snapshot:
-    from msgspec.structs import replace
-
     return replace(snapshot, name=name)
+
+
+def _calls(
+    args: Sequence[Any], kwargs: Mapping[str, Any] | None, more: Sequence[Sequence[Any]]
+) -> list[tuple[Sequence[Any], dict[str, Any]]]:
+    """The calls to make, in order: that of ``args`` and ``kwargs`` first, unless only ``more`` are given."""
+    first = [] if more and not args and not kwargs else [(args, dict(kwargs or {}))]
+    return [*first, *((call, {}) for call in more)]
 
 
 def _stages(stages: Sequence[str]) -> tuple[str, ...]:

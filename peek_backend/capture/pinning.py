@@ -58,11 +58,13 @@ def pin(
     with other random numbers than the process would draw. Raises PeekError for an argument or dim that is not there; the calls'
     own exceptions pass.
     """
+    __tracebackhide__ = True  # pytest shows the user's own frames of an exception
     marks = tuple(read_marks(dynamic)) if isinstance(dynamic, Mapping) else ()
     whole = None if isinstance(dynamic, Mapping) else dynamic
     args, kwargs = calls[0]
 
     def capture(*, ranges: bool) -> CaptureRecord:
+        __tracebackhide__ = True
         with _marked(fn, calls, marks, ranges=ranges), _shaken() if shaken else contextlib.nullcontext():
             return inspect_call(
                 fn, args, kwargs, dynamic=whole, fullgraph=fullgraph, more=calls[1:], stages=stages
