@@ -188,6 +188,8 @@ def _nothing(page: _Page, record: CaptureRecord) -> None:
     """Why there is no graph, one reason a line; the capture's other notes as they are."""
     told = "nothing was captured: "
     reasons = [note.removeprefix(told) for note in record.notes if note.startswith(told)]
+    if not record.graphs and not reasons and not record.problems:
+        reasons = ["no compiled function was called in this process"]
     if reasons:
         page.head("Nothing was captured")
     for reason in reasons:
