@@ -13,7 +13,7 @@ from peek_backend.analysis.breaks import BreakPlace, ops_by_frame, ranked
 from peek_backend.analysis.stats import Stats, captured_graphs, stats
 from peek_backend.analysis.story import Story, cause, stories
 from peek_backend.analysis.totals import dynamic_symbols
-from peek_backend.model import CaptureRecord, GraphRecord
+from peek_backend.model import CaptureRecord
 
 from .. import labels, table
 from ..escape import html_text as esc
@@ -139,8 +139,8 @@ def _recompiled(story: Story, work: Sequence[int]) -> dict[str, Any]:
 # --- without JavaScript ---
 
 
-def plain_html(record: CaptureRecord, overview: dict[str, Any]) -> str:
-    """Overview and folded tables as HTML: the page without JavaScript, and what a search engine or printer sees."""
+def plain_html(record: CaptureRecord, overview: dict[str, Any], views: Sequence[GraphView] = ()) -> str:
+    """Overview and folded tables as HTML: the page without JavaScript. ``views`` are those of the graphs, if at hand."""
     parts = [f'<p class="verdict {overview["tone"]}">{esc(overview["headline"])}</p>', "<ul>"]
     parts += [
         f"<li>{esc(n['label'])}: <b>{_count(n['value'])}</b> {esc(n['note'])}</li>"
@@ -151,7 +151,7 @@ def plain_html(record: CaptureRecord, overview: dict[str, Any]) -> str:
         parts.append("<h2>What to mend first</h2><ol>")
         parts += [f"<li>{_mend_html(item)}</li>" for item in overview["mend"][:50]]
         parts.append("</ol>")
-    parts.extend(_tables(record.graphs))
+    parts.extend(_tables(views or [GraphView(graph) for graph in record.graphs]))
     return "\n".join(parts)
 
 
@@ -170,16 +170,18 @@ def _mend_html(item: dict[str, Any]) -> str:
     return f"{esc(item['kind'])}: {' · '.join(esc(w) for w in words if w)}"
 
 
-def _tables(graphs: Sequence[GraphRecord]) -> Iterator[str]:
+def _tables(views: Sequence[GraphView]) -> Iterator[str]:
     """A folded table for each graph while rows are left; tabulate escapes the cells."""
     left = MAX_ROWS
-    for key, graph in zip(labels.graph_keys(graphs), graphs, strict=True):
+    keys = labels.graph_keys([view.graph for view in views])
+    for key, view in zip(keys, views, strict=True):
+        graph = view.graph
         left -= min(len(graph.nodes), table.MAX_ROWS)
         if left < 0:
             yield "<p>More graphs are shown with JavaScript.</p>"
             return
         layout = table.Layout(format="html", columns=("name", "target", "args", "value"), width=1_000)
-        text = table.table_text(GraphView(graph), layout)
+        text = table.table_text(view, layout)
         name = "" if graph.name == key else labels.name_text(graph.name)
         yield f"<h2>{esc(clean(f'{key} {name}'))}</h2>{clean_lines(text)}"
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from peek_backend.model import CaptureRecord
 
 from ..escape import html_text as esc
+from ..view import GraphView
 from . import bundler
 from .edits import PageDiff, diff_payload
 from .kinds import KINDS, kind_css
@@ -66,7 +67,8 @@ def page(
     """
     title = clean(title or default_title(record))
     overview = facts(record)
-    payload = capture_payload(record, sources, diff.base if diff is not None else None)
+    views = [GraphView(graph) for graph in record.graphs]
+    payload = capture_payload(record, sources, diff.base if diff is not None else None, views)
     payload |= {"title": title, "overview": overview, "kinds": KINDS}
     if diff is not None:
         payload["diff"] = diff_payload(payload["graphs"], diff)
@@ -76,7 +78,7 @@ def page(
         policy=policy(script, style),
         title=esc(title),
         style=style,
-        plain=plain_html(record, overview),
+        plain=plain_html(record, overview, views),
     )
     return head + _TAIL.format(data=encode(payload), script=script)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -30,9 +30,10 @@ from peek_backend.model import (
     node_refs,
 )
 from peek_backend.model.graph import body_key
-from peek_backend.passes.hierarchy import build_hierarchy, is_inline, nodes_of
+from peek_backend.passes.hierarchy import Module, build_hierarchy, is_inline, nodes_of
 
 from .. import labels
+from ..view import GraphView
 from .containers import container_columns
 from .kinds import kind_numbers
 
@@ -78,16 +79,20 @@ def encode(payload: dict[str, Any]) -> str:
 
 
 def capture_payload(
-    record: CaptureRecord, sources: Mapping[str, str] | None = None, base: CaptureRecord | None = None
+    record: CaptureRecord,
+    sources: Mapping[str, str] | None = None,
+    base: CaptureRecord | None = None,
+    views: Sequence[GraphView] = (),
 ) -> dict[str, Any]:
     """All that the page needs of ``record``; ``sources`` are whole texts of source files, by path, where at hand.
 
-    The graphs of ``base``, an older capture, come after those of ``record`` and carry ``side: "before"``.
+    The graphs of ``base``, an older capture, come after those of ``record`` and carry ``side: "before"``. ``views`` of
+    its graphs, where there are any already, spare their module trees.
     """
     strings, values = Strings(), Values()
-    graphs = _graphs(record, strings, values, 0)
+    graphs = _graphs(record, strings, values, 0, views)
     if base is not None:
-        graphs += [graph | {"side": "before"} for graph in _graphs(base, strings, values, len(graphs))]
+        graphs += [graph | {"side": "before"} for graph in _graphs(base, strings, values, len(graphs), ())]
     files = {path: text for path, text in (sources or {}).items() if path in strings.index}
     return {
         "version": VERSION,
@@ -105,14 +110,18 @@ def capture_payload(
     }
 
 
-def _graphs(record: CaptureRecord, strings: Strings, values: Values, first: int) -> list[dict[str, Any]]:
+def _graphs(
+    record: CaptureRecord, strings: Strings, values: Values, first: int, views: Sequence[GraphView]
+) -> list[dict[str, Any]]:
     """Every graph of ``record``; the first one stands at position ``first`` of the payload's list."""
     flat, titles = flat_graphs(record), labels.graph_keys(record.graphs)
     keys = _keys(flat, first)
+    trees = {id(view.graph): view.tree for view in views}
     found: list[dict[str, Any]] = []
     for graph, parent in flat:
         owner = graph if parent is None else flat[parent][0]
-        row = graph_payload(graph, owner, strings, values, keys)
+        tree = trees.get(id(graph)) or build_hierarchy(graph)
+        row = graph_payload(graph, owner, tree, strings, values, keys)
         row["parent"] = None if parent is None else first + parent
         row["title"] = clean(_title(graph, titles, owner, record))
         found.append(row)
@@ -208,12 +217,15 @@ def value_row(value: ValueInfo, hints: Mapping[str, Any]) -> dict[str, Any]:
 def graph_payload(
     graph: GraphRecord,
     owner: GraphRecord,
+    root: Module,
     strings: Strings,
     values: Values,
     keys: Mapping[str, int],
 ) -> dict[str, Any]:
-    """One graph: what it is, its nodes as columns, its containers in preorder. ``owner`` holds the bodies."""
-    root = build_hierarchy(graph)
+    """One graph: what it is, its nodes as columns, its containers in preorder.
+
+    ``owner`` holds the bodies, ``root`` is the graph's module tree.
+    """
     hints = hints_of(graph)
     return {
         "key": clean(graph.key),
