@@ -65,11 +65,16 @@ def gradient_ordinals(gm: fx.GraphModule, first: int, inputs: Sequence[int | Non
     descs = end.meta.get("desc")
     if descs is not None:
         flat = list(descs)[first:]
-        by_desc = [_input_of(getattr(d, "grad_of", None)) for d in flat]
+        by_desc = [_input_of(d) for d in flat]
         if any(found is not None for found in by_desc) and len(by_desc) == count:
             return tuple(_filled(by_desc, inputs))
     entries = inputs[:count]
     return tuple(entries) if len(entries) == count else (None,) * count
+
+
+def mapped(ordinals: Sequence[int | None], flat: Sequence[int]) -> tuple[int | None, ...]:
+    """Ordinals of AOTAutograd's inputs as those of the Dynamo graph, which may have them in lists."""
+    return tuple([flat[i] if i is not None and i < len(flat) else None for i in ordinals])
 
 
 def _filled(found: Sequence[int | None], inputs: Sequence[int | None]) -> list[int | None]:
@@ -113,7 +118,7 @@ def _differentiable_outputs(meta: Any) -> list[int | None]:
     return found + [None] * meta.num_intermediate_bases
 
 
-def mutated_inputs(meta: Any) -> tuple[MutatedInput, ...]:
+def mutated_inputs(meta: Any, flat: Sequence[int]) -> tuple[MutatedInput, ...]:
     """Inputs that the graph changes in place, and what functionalisation makes of it."""
     if meta is None:
         return ()
@@ -127,11 +132,19 @@ def mutated_inputs(meta: Any) -> tuple[MutatedInput, ...]:
             "MUTATED_OUT_GRAPH": "copied back after the graph",
         }.get(info.mutation_type.name, "none")
         output = returned.index(i) if i in returned else None
-        found.append(MutatedInput(i, bool(info.mutates_data), bool(info.mutates_metadata), how, output))
+        found.append(
+            MutatedInput(
+                flat[i] if i < len(flat) else i,
+                bool(info.mutates_data),
+                bool(info.mutates_metadata),
+                how,
+                output,
+            )
+        )
     return tuple(found)
 
 
-def aliased_outputs(meta: Any) -> tuple[AliasedOutput, ...]:
+def aliased_outputs(meta: Any, flat: Sequence[int]) -> tuple[AliasedOutput, ...]:
     """Outputs that share memory with an input or with one another."""
     if meta is None:
         return ()
@@ -141,5 +154,6 @@ def aliased_outputs(meta: Any) -> tuple[AliasedOutput, ...]:
         if kind in ("non_alias", "unsafe_view_alias", "custom_function_view"):
             continue
         base = info.base_idx if kind in ("alias_of_input", "is_input") else None
+        base = flat[base] if base is not None and base < len(flat) else None
         found.append(AliasedOutput(i, kind, base))
     return tuple(found)

@@ -14,11 +14,12 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._dynamo.utils import counters
+from torch._dynamo.utils import counters, flatten_graph_inputs
 from torch._functorch import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext, detect_fake_mode, tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils import _pytree as pytree
 
 from .aot import Watcher, call_aot
 
@@ -53,21 +54,34 @@ def trace_beside(
 ) -> None:
     """Show ``watcher`` what AOTAutograd and the min-cut partitioner make of ``gm``, a copy. Raises what AOTAutograd raises."""
     context = TracingContext.try_get()
-    mode = _fake_mode(example_inputs, context)
+    mode = _fake_mode(pytree.tree_leaves(list(example_inputs)), context)
+    how = {
+        "fw_compiler": _as_it_is,
+        "bw_compiler": _as_it_is,
+        "inference_compiler": _as_it_is,
+        "partition_fn": min_cut_rematerialization_partition,
+        "decompositions": decompositions or {},
+        "keep_inference_input_mutations": True,
+    }
     with _leaving_nothing(mode.shape_env), tracing(_context(mode, context)):
-        call_aot(
-            gm,
-            example_inputs,
-            watcher,
-            {
-                "fw_compiler": _as_it_is,
-                "bw_compiler": _as_it_is,
-                "inference_compiler": _as_it_is,
-                "partition_fn": min_cut_rematerialization_partition,
-                "decompositions": decompositions or {},
-                "keep_inference_input_mutations": True,
-            },
-        )
+        if has_lists(example_inputs):  # compiled autograd's
+            flatten_graph_inputs(
+                gm, list(example_inputs), lambda gm, inputs: call_aot(gm, inputs, watcher, how)
+            )
+        else:
+            call_aot(gm, example_inputs, watcher, how)
+
+
+def has_lists(example_inputs: Sequence[Any]) -> bool:
+    """Whether an input is a container, which AOTAutograd takes apart."""
+    return any(isinstance(x, (list, tuple, dict)) for x in example_inputs)
+
+
+def flat_ordinals(example_inputs: Sequence[Any]) -> list[int] | None:
+    """For each input that AOTAutograd sees the ordinal of the graph's own; None where they are the same."""
+    if not has_lists(example_inputs):
+        return None
+    return [i for i, x in enumerate(example_inputs) for _ in pytree.tree_leaves(x)]
 
 
 def _as_it_is(gm: fx.GraphModule, _inputs: Any) -> Any:

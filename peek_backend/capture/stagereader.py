@@ -44,10 +44,16 @@ CALLS = itertools.count()
 
 
 class StageReader:
-    """Reads what one backend call makes of its Dynamo graph. Its methods are those of ``aot.Watcher``; none raises."""
+    """Reads what one backend call makes of its Dynamo graph. Its methods are those of ``aot.Watcher``; none raises.
 
-    def __init__(self, dynamo: GraphRecord, code: Any, wanted: Wanted, emit: Emit):
+    ``flat`` has, for each input that AOTAutograd sees, the Dynamo graph's, where one of these is a list (compiled autograd's).
+    """
+
+    def __init__(
+        self, dynamo: GraphRecord, code: Any, wanted: Wanted, emit: Emit, flat: Sequence[int] | None = None
+    ):
         self._dynamo, self._code, self._wanted, self._emit = dynamo, code, wanted, emit
+        self._flat = flat
         self._trail = Trail(dynamo)
         self._sources = [n.source for n in dynamo.nodes if n.op == "placeholder"]
         self._info = StageInfo(by=wanted.by)
@@ -71,18 +77,18 @@ class StageReader:
 
     def _traced(self, stage: str, gm: fx.GraphModule, forward_outputs: int | None) -> None:
         meta = aotmeta.metadata()
-        inputs = aotmeta.input_ordinals(gm, len(self._trail.inputs))
-        tangents = aotmeta.tangent_ordinals(gm, meta)
+        flat = self._flat if self._flat is not None else range(len(self._trail.inputs))
+        own = aotmeta.input_ordinals(gm, len(flat))
+        inputs, tangents = aotmeta.mapped(own, flat), aotmeta.tangent_ordinals(gm, meta)
+        gradients = () if forward_outputs is None else aotmeta.gradient_ordinals(gm, forward_outputs, own)
         self._info = StageInfo(
             by=self._wanted.by,
             forward_outputs=forward_outputs,
             inputs=inputs,
             tangents=tangents,
-            gradients=()
-            if forward_outputs is None
-            else aotmeta.gradient_ordinals(gm, forward_outputs, inputs),
-            mutated=aotmeta.mutated_inputs(meta),
-            aliased=aotmeta.aliased_outputs(meta),
+            gradients=aotmeta.mapped(gradients, flat),
+            mutated=aotmeta.mutated_inputs(meta, flat),
+            aliased=aotmeta.aliased_outputs(meta, flat),
         )
         placeholders = [n.name for n in gm.graph.nodes if n.op == "placeholder"]
         self._entries = dict(zip(placeholders, inputs, strict=True))

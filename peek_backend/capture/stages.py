@@ -12,7 +12,7 @@ from torch import fx
 from ..model import GraphRecord
 from . import compat
 from .aot import watch_aot
-from .beside import copied, trace_beside
+from .beside import copied, flat_ordinals, trace_beside
 from .inductor import live_graphs
 from .listeners import Emit, to_all
 from .stagelog import LogReader, reading_log
@@ -47,14 +47,15 @@ def reading_stages(
         request = request._replace(wanted=wanted)
     _NOW.reading = reading = _Reading(request.wanted.stages)
     inputs = tuple(example_inputs)  # some backends empty the list
+    flat = flat_ordinals(inputs)
     try:
-        with _reading(gm, dynamo, code, request) as (reader, spare):
+        with _reading(gm, dynamo, code, request, flat) as (reader, spare):
             yield
     finally:
         _NOW.reading = outer
     if request.wanted.by != INDUCTOR and not reader.active and not reading.taken_over:
         wanted = request.wanted._replace(by=BESIDE)
-        beside = StageReader(dynamo, code, wanted, to_all(request.emit))
+        beside = StageReader(dynamo, code, wanted, to_all(request.emit), flat)
         if spare is None:
             beside.failed("joint", "the graph could not be copied")
         else:
@@ -79,7 +80,7 @@ class _Reading:
 
 @contextlib.contextmanager
 def _reading(
-    gm: fx.GraphModule, dynamo: GraphRecord, code: Any, request: Request
+    gm: fx.GraphModule, dynamo: GraphRecord, code: Any, request: Request, flat: Sequence[int] | None
 ) -> Iterator[tuple[StageReader | LogReader, fx.GraphModule | None]]:
     """The reader of what the inner backend does, and a copy of the graph for the case that it is not built on AOTAutograd."""
     if request.source == "log":
@@ -87,7 +88,7 @@ def _reading(
         with reading_log(dynamo, request.wanted, to_all(request.emit)) as log:
             yield log, spare
         return
-    reader = StageReader(dynamo, code, request.wanted, to_all(request.emit))
+    reader = StageReader(dynamo, code, request.wanted, to_all(request.emit), flat)
     spare = None if request.wanted.by == INDUCTOR else copy_or_none(gm)
     with live_graphs() as cached, watch_aot(reader):
         reader.aot_cached = cached

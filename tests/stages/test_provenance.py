@@ -133,6 +133,45 @@ def test_each_bucket_of_ddp_has_its_own_stages():
     assert unexplained(record) == []
 
 
+def with_stages(gm, inputs):
+    """The peek backend as a function, for what takes a compiler of its own."""
+    return torch._dynamo.lookup_backend("peek")(gm, inputs, options={"stages": "all", "quiet": True})
+
+
+def test_compiled_autograds_graph():
+    """The backward that compiled autograd compiles (``!0/…``) has its own stages, though its inputs come in a list."""
+    from torch._dynamo import compiled_autograd
+
+    import peek_backend
+
+    layer = torch.nn.Linear(4, 4)
+    with peek_backend.session() as session, compiled_autograd._enable(torch.compile(backend=with_stages)):
+        torch.compile(layer, backend=with_stages)(torch.ones(2, 4)).sum().backward()
+    record = session.record
+    backward = next(g for g in record.graphs if g.stage == "dynamo" and g.compile_id.startswith("!0/"))
+    inference = record.graph(f"{backward.key} inference")
+    assert len(inference.nodes) > 10
+    assert all(not g.problems for g in record.graphs)
+    assert unexplained(record) == []
+
+
+def test_a_subclass_is_taken_apart():
+    """A wrapper subclass is one input of the Dynamo graph and two of the joint graph; both and their gradients are its own."""
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    import peek_backend
+
+    x = TwoTensor(torch.ones(3, 3), torch.ones(3, 3)).requires_grad_()
+    w = torch.ones(3, 3, requires_grad=True)
+    with peek_backend.session() as session:
+        torch.compile(lambda x, w: (x @ w).relu().sum(), backend=with_stages)(x, w).backward()
+    record = session.record
+    assert record.graph("0/0 joint").lowering.inputs[:3] == (0, 0, 1)
+    (view,) = record.autograd
+    assert [g.input for g in view.gradients][:3] == ["x", "x", "w"]
+    assert unexplained(record) == []
+
+
 def _case(name: str):
     path = Path(__file__).parents[1] / "cases" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
