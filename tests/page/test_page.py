@@ -566,3 +566,10 @@ def test_the_overlap_check_sees_an_overlap(open_page):
     opened = open_page()
     opened.js("app.tabs.children[1].style.setProperty('margin-left', '-30px')")
     assert opened.js("probe.overlaps()") != []
+
+
+def test_the_benchmark_probes_measure(open_page):
+    """Every measure that the benchmark asks for is a time."""
+    opened = open_page(capture(200), "#v=graph")
+    for name in ("pan", "search", "expand", "expandAll", "panZooms"):
+        assert 0 < opened.js(f"probe.{name}()") < 10_000, name
