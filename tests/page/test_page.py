@@ -573,3 +573,5 @@ def test_the_benchmark_probes_measure(open_page):
     opened = open_page(capture(200), "#v=graph")
     for name in ("pan", "search", "expand", "expandAll", "panZooms"):
         assert 0 < opened.js(f"probe.{name}()") < 10_000, name
+    assert all("getImageData" in e for e in opened.errors), "only the probes' own reading back is remarked on"
+    opened.errors.clear()
