@@ -115,7 +115,7 @@ def _leaving_nothing(shape_env: Any) -> Iterator[None]:
         warnings.simplefilter("ignore")  # the program's own run will say what is to be said
         stack.enter_context(torch.random.fork_rng(devices=_devices()))
         if shape_env is not None:
-            stack.enter_context(_environment_kept(shape_env))
+            stack.enter_context(environment_kept(shape_env))
             stack.enter_context(shape_env.suppress_guards())
             stack.enter_context(shape_env.ignore_fresh_unbacked_symbols())
         try:
@@ -149,7 +149,7 @@ _KEPT = (
 
 
 @contextlib.contextmanager
-def _environment_kept(env: Any) -> Iterator[None]:
+def environment_kept(env: Any) -> Iterator[None]:
     before = {name: copy.copy(getattr(env, name)) for name in _KEPT if hasattr(env, name)}
     asserts = env.num_deferred_runtime_asserts
     try:

@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 from ..model import NodeCost, TensorMeta
+from .beside import environment_kept
 from .formulas import flops, has_formula, moved, storage_key, tensors_in
 from .values import MAX_TEXT, capped
 
@@ -169,8 +170,13 @@ class GraphPricer:
     def _key(self, node: fx.Node) -> Any:
         args = fx.map_arg((node.args, node.kwargs), self._value_of)
         leaves, spec = pytree.tree_flatten(args)
-        batch = _batch(self._value_of(node))
-        return (node.op, node.target, spec, tuple([_told(leaf) for leaf in leaves]), self._casts[-1], batch)
+        value = self._value_of(node)
+        # Sizes that depend on data are in the result alone.
+        sizes = tuple(
+            [_size(s) for t in _leaf_tensors(value) for s in t.shape if isinstance(s, torch.SymInt)]
+        )
+        told = tuple([_told(leaf) for leaf in leaves])
+        return (node.op, node.target, spec, told, self._casts[-1], _batch(value), sizes)
 
     def _run(self, node: fx.Node) -> _Bill:
         with _quiet(self._mode, self._casts[-1]):
@@ -180,7 +186,28 @@ class GraphPricer:
             meter = _Meter(tensors_in((args, kwargs)))
             with meter:
                 out = _call(node, args, kwargs)
-            return _Bill().plus(meter.bill(out), times)
+            bill = _Bill().plus(meter.bill(out), times)
+            return _named_as_recorded(bill, out, self._value_of(node))
+
+
+def _named_as_recorded(bill: _Bill, out: Any, value: Any) -> _Bill:
+    """The bill with the symbols of the recorded value where the run made fresh ones: sizes that depend on data (``nonzero``)."""
+    names = {}
+    for ran, recorded in zip(tensors_in(out), _leaf_tensors(value), strict=False):
+        for fresh, known in zip(ran.shape, recorded.shape, strict=False):
+            if isinstance(fresh, torch.SymInt) and isinstance(known, torch.SymInt):
+                names[fresh.node._expr] = known.node._expr
+    names = {fresh: known for fresh, known in names.items() if fresh.is_Symbol and fresh != known}
+    return (
+        bill
+        if not names
+        else bill._replace(**{k: _renamed(getattr(bill, k), names) for k in bill._fields[:4]})
+    )
+
+
+def _renamed(size: Any, names: dict[Any, Any]) -> Any:
+    """A size as the text of its expression with other symbols."""
+    return size.node._expr.xreplace(names) if isinstance(size, torch.SymInt) else size
 
 
 def _batch(value: Any) -> int:
@@ -314,6 +341,7 @@ def _quiet(mode: FakeTensorMode, cast: tuple[torch.dtype, bool]) -> Iterator[Non
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))
         if env is not None:
+            stack.enter_context(environment_kept(env))
             stack.enter_context(env.suppress_guards())
             stack.enter_context(env.ignore_fresh_unbacked_symbols())
         stack.enter_context(torch.no_grad())

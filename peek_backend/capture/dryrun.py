@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from ..errors import PeekError
 from ..model import CaptureRecord, DryRun
 from .cost import pricing
-from .fakes import Fakes, built, held_tensors
+from .fakes import Fakes, built, check_unreal, held_tensors
 from .inputs import build, check_call
 from .inspection import inspect_call, roots
 from .isolation import random_state_kept
@@ -60,7 +61,8 @@ def dry_run(
     """
     wanted = _device(asked.device)
     real = _usable(wanted)
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    env = ShapeEnv() if asked.unbacked else None  # without one, a size read from data ends the run
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=env)
     with random_state_kept():
         function = _made(target, bool(args or kwargs or inputs))
         given, keywords = _arguments(args, kwargs, inputs)
@@ -124,6 +126,7 @@ def _made(target: Any, has_inputs: bool) -> Any:
         name = getattr(target, "__qualname__", repr(target))
         why = f"it was called without arguments and returned a {type(found).__name__}"
         raise PeekError(f"{name}() made nothing to call", why, "return the model, or pass its inputs")
+    check_unreal(found)
     return found
 
 

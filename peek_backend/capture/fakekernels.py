@@ -9,6 +9,7 @@ import torch
 
 _NO_FAKE = (
     re.compile(r"no fake impl registered for <CustomOpDef\((\w+)::(\w+)\)>"),
+    re.compile(r"(\w+)::(\w+): attempted to run this operator with Meta tensors"),
     re.compile(r"unsupported operator: (\w+)\.(\w+)\.\w+"),
     re.compile(r"[Ff]ake(?:/meta)? (?:kernel|impl)\w* (?:for|of) (\w+)::(\w+)"),
 )

@@ -72,7 +72,7 @@ class _Building(TorchFunctionMode):
         device = kwargs.get("device")
         if device is None:
             return  # torch.device("meta") sees to it
-        if torch.device(device).type != "cpu" or _asked_bytes(args, kwargs) > _SMALL:
+        if torch.device(device).type != "cpu" or _asked_bytes(func, args, kwargs) > _SMALL:
             kwargs["device"] = "meta"
 
     def _weigh(self, out: Any, args: Any) -> None:
@@ -86,8 +86,13 @@ class _Building(TorchFunctionMode):
             raise _allocates(self._real)
 
 
-def _asked_bytes(args: Any, kwargs: dict[str, Any]) -> int:
+_OF_VALUES = {torch.tensor, torch.as_tensor, torch.asarray}
+
+
+def _asked_bytes(func: Any, args: Any, kwargs: dict[str, Any]) -> int:
     """Bytes that a constructor such as ``torch.zeros`` is asked for; those of a list of values are few."""
+    if func in _OF_VALUES:
+        return 0
     sizes = kwargs.get("size", args[0] if args and isinstance(args[0], (tuple, list, torch.Size)) else args)
     if not isinstance(sizes, (tuple, list, torch.Size)) or not all(type(s) is int for s in sizes):
         return 0
@@ -141,12 +146,33 @@ def _reads_data(func: Any) -> PeekError:
     )
 
 
-def _allocates(size: int) -> PeekError:
+def _allocates(size: int, where: str = "") -> PeekError:
     return PeekError(
-        f"the model takes real memory while it is built: {size / 2**20:.0f} MiB at {_user_line()}",
+        f"the model takes real memory while it is built: {size / 2**20:.0f} MiB, {where or 'at ' + _user_line()}",
         "a dry run allocates nothing, and this tensor comes from data (a file, numpy, a list)",
         "build it from its configuration, without loading weights",
     )
+
+
+def check_unreal(built_module: Any) -> None:
+    """PeekError when a module that was built still holds much real memory: tensors that torch could not see being made."""
+    if not isinstance(built_module, torch.nn.Module):
+        return
+    real = {
+        f"{path}.{name}".lstrip("."): t
+        for path, m in built_module.named_modules()
+        for name, t in _tensors_of(m)
+        if not t.is_meta
+    }
+    size = sum(t.numel() * t.element_size() for t in real.values())
+    if size > MOST_REAL:
+        largest = max(real, key=lambda name: real[name].numel() * real[name].element_size())
+        raise _allocates(size, largest)
+
+
+def _tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    for table in (module._parameters, module._buffers, module.__dict__):
+        yield from ((name, value) for name, value in table.items() if isinstance(value, torch.Tensor))
 
 
 class Fakes:

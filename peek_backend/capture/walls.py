@@ -45,7 +45,8 @@ def _wall(error: BaseException) -> PeekError | None:
         if isinstance(each, _DATA):
             return _needs_data(each, error)
     for each in chain:
-        if stub := fake_kernel_stub(str(each)):
+        unsupported = isinstance(each, fake_tensor.UnsupportedOperatorException)
+        if stub := fake_kernel_stub(f"unsupported operator: {each.func}" if unsupported else str(each)):
             return PeekError(
                 f"an op has no fake kernel, at {_place(error)}",
                 "its outputs' shapes are unknown without running it",

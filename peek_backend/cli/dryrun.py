@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ..errors import PeekError
+from ..analysis.devices import Device, device_named, device_of
+from ..errors import PeekError, unknown_name
 from ..options import TABLE_FORMATS
-from ..snapshot.atomic import write_bytes
+from ..snapshot.atomic import read_bytes, write_bytes
 from .output import SUFFIXES, options_of, show_record, tell, view_of, write_stdout
 from .progress import showing_progress
 from .specs import check_names, parse_input, parse_keyword
@@ -35,6 +37,7 @@ class _Shown(NamedTuple):
     at: dict[str, int]
     output: str | None
     memory_svg: str | None
+    on: Device | None
 
 
 @click.command()
@@ -79,6 +82,10 @@ class _Shown(NamedTuple):
 @click.option(
     "--format", "format_", default="simple", metavar="NAME", help="tree, json, or a tabulate format."
 )
+@click.option(
+    "--on", metavar="NAME", help="Lower bounds of time on a device: h100-80gb, a100-80gb, l4, mi300x, …"
+)
+@click.option("--device-spec", metavar="FILE", help="The same for a device of your own, as JSON.")
 @click.option("--memory-svg", metavar="FILE", help="Draw memory over time.")
 @click.option(
     "-o", "--output", metavar="FILE", help="Save the capture too: .json for peek show, .svg, .html, …"
@@ -106,8 +113,6 @@ def _shown(given: dict[str, Any]) -> _Shown:
     """What to show, taken out of the options; PeekError for a format or size that means nothing."""
     format_ = given.pop("format_").lower()
     if format_ not in FORMATS:
-        from ..errors import unknown_name
-
         raise unknown_name("format", format_, FORMATS)
     output = given.pop("output")
     if output is not None and Path(output).suffix.lower() not in SUFFIXES:
@@ -115,7 +120,23 @@ def _shown(given: dict[str, Any]) -> _Shown:
             f"cannot tell what to write to {output!r}", "", f"end it in one of {' '.join(SUFFIXES)}"
         )
     at = parse_sizes(given.pop("at"))
-    return _Shown(format_, given.pop("depth"), given.pop("sort"), at, output, given.pop("memory_svg"))
+    on = _on(given.pop("on"), given.pop("device_spec"))
+    return _Shown(format_, given.pop("depth"), given.pop("sort"), at, output, given.pop("memory_svg"), on)
+
+
+def _on(name: str | None, file: str | None) -> Device | None:
+    """The device of the roofline: of the table, or described in a file. PeekError for what is neither."""
+    if file is None:
+        return device_named(name) if name is not None else None
+    if name is not None:
+        raise PeekError("--on and --device-spec both name a device", "", "leave one of them out")
+    try:
+        data = json.loads(read_bytes(file))
+    except ValueError as error:
+        raise PeekError(
+            f"{file!r} is no JSON", str(error), "write one object: name, flops, bandwidth, memory"
+        ) from None
+    return device_of(data, file)
 
 
 def parse_sizes(texts: tuple[str, ...]) -> dict[str, int]:
@@ -181,7 +202,7 @@ def _show_partial(record: Any, shown: _Shown) -> None:
 
 def _show(record: Any, shown: _Shown) -> None:
     cost = record.cost.at(**shown.at) if shown.at else record.cost
-    write_stdout(cost.text(format=shown.format, depth=shown.depth, sort=shown.sort) + "\n")
+    write_stdout(cost.text(format=shown.format, depth=shown.depth, sort=shown.sort, on=shown.on) + "\n")
     if shown.memory_svg is not None:
         write_bytes(shown.memory_svg, cost.memory_svg().encode())
     if shown.output is not None:

@@ -30,6 +30,11 @@ def count_text(number: float, unit: str = "") -> str:
     return f"{digits} {_STEPS[step]}{unit}".rstrip() if step or unit else digits
 
 
+def ratio_text(ratio: float) -> str:
+    """Three digits: ``0.0243``, ``8.79``, ``2,020``."""
+    return f"{ratio:,.0f}" if ratio >= 99.95 else f"{ratio:.3g}"
+
+
 def parameters_text(count: int) -> str:
     """``70.6 B``, as model cards have it: B for a thousand million."""
     text = count_text(count)
@@ -60,7 +65,7 @@ def summary(record: CaptureRecord, sizes: Sizes | None = None) -> str:
         lines.append(f"FLOPs: {flops_text(found.flops)} ({passes})")
     else:
         lines.append(f"FLOPs: {flops_text(found.flops)}")
-    intensity = f", {found.intensity:.3g} FLOP per byte" if found.intensity is not None else ""
+    intensity = f", {ratio_text(found.intensity)} FLOP per byte" if found.intensity is not None else ""
     moved = (
         f"moved: {size_text(found.read)} read, {size_text(found.written)} written by ops that nothing fuses"
     )
@@ -155,7 +160,7 @@ def _share(line: ModuleCost) -> str:
 def _intensity(line: ModuleCost) -> str:
     if isinstance(line.flops, str) or isinstance(line.moved, str) or not line.moved or not line.flops:
         return ""
-    return f"{line.flops / line.moved:.3g}"
+    return ratio_text(line.flops / line.moved)
 
 
 def module_tree(record: CaptureRecord, sizes: Sizes | None = None, *, depth: int | None = None) -> str:

@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, check_symbols, costs
+from peek_backend.analysis.devices import Device, device_named
 from peek_backend.analysis.memory import Timeline, timeline
+from peek_backend.analysis.roofline import Roofline, roofline
 from peek_backend.model import CaptureRecord, Dim
 
 from . import cost as text
-from .memory import memory_data, memory_svg, memory_text
+from .memory import alive_table, memory_data, memory_svg, memory_text
+from .roofline import roofline_data, roofline_table, roofline_text
 
 
 class Cost:
@@ -72,6 +75,14 @@ class Cost:
         """The most bytes alive at once: model, inputs, activations and, in training, gradients and optimizer state."""
         return self.memory.peak
 
+    def roofline(self, device: str | Device) -> Roofline:
+        """Lower bounds of time on a device of the table (``"h100-80gb"``) or one's own, and whether it fits.
+
+        Raises PeekError naming the nearest device.
+        """
+        found = device_named(device) if isinstance(device, str) else device
+        return roofline(self._record, found, self.memory, self._sizes)
+
     def modules(self, *, depth: int | None = None, fold: bool = True) -> list[ModuleCost]:
         """The price by module, parents before children; ``fold`` joins paths that differ in numbers alone."""
         return by_module(self._record, self._sizes, depth=depth, fold=fold)
@@ -84,22 +95,32 @@ class Cost:
         """The price by module as a tree with bars."""
         return text.module_tree(self._record, self._sizes, depth=depth)
 
-    def to_json(self, *, depth: int | None = None) -> str:
-        """All of it as JSON."""
+    def to_json(self, *, depth: int | None = None, on: Device | None = None) -> str:
+        """All of it as JSON; with a device its roofline too."""
         data = text.as_data(self._record, self._sizes, depth=depth)
-        return json.dumps({**data, "memory": memory_data(self.memory)}, indent=1, ensure_ascii=False)
+        data["memory"] = memory_data(self.memory)
+        if on is not None:
+            data["roofline"] = roofline_data(self.roofline(on))
+        return json.dumps(data, indent=1, ensure_ascii=False)
 
     def memory_svg(self) -> str:
         """Memory over time as an SVG, the peak marked."""
         return memory_svg(self.memory)
 
-    def text(self, *, format: str = "simple", depth: int | None = 4, sort: str = "order") -> str:
-        """Everything for a terminal; with ``format="json"`` for a program."""
+    def text(
+        self, *, format: str = "simple", depth: int | None = 4, sort: str = "order", on: Device | None = None
+    ) -> str:
+        """Everything for a terminal; with ``format="json"`` for a program, with a device its roofline too."""
         if format == "json":
-            return self.to_json(depth=depth)
+            return self.to_json(depth=depth, on=on)
         tree = format == "tree"
         modules = self.tree(depth=depth) if tree else self.table(depth=depth, sort=sort, format=format)
-        return f"{self}\n\n{modules}"
+        tables = "simple" if tree else format
+        parts = [str(self), modules, alive_table(self.memory, tables)]
+        if on is not None:
+            bounds = self.roofline(on)
+            parts += [roofline_text(bounds), roofline_table(bounds, tables)]
+        return "\n\n".join(parts)
 
     def __str__(self) -> str:
         return f"{text.summary(self._record, self._sizes)}\n{memory_text(self.memory)}"

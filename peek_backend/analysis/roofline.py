@@ -1,0 +1,141 @@
+"""A lower bound of the time that a capture takes on a device, and whether it fits.
+
+Comes in: a record whose nodes have costs, a device. Goes out: a Roofline. After Williams, Waterman and Patterson, "Roofline:
+an insightful visual performance model" (2009): an op takes at least its FLOPs over the device's peak rate for its dtype, and
+at least its bytes over the bandwidth. Each op counts its own reads and writes; a compiler that fuses ops moves less, so that
+the sum over ops bounds a run op by op.
+``fused`` bounds any run: all FLOPs, and each input, parameter and output moved once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from peek_backend.model import CaptureRecord, GraphRecord, NodeRecord, iter_tensors, node_refs
+
+from .cost import Sizes, costed, folded
+from .devices import Device
+from .memory import Timeline
+from .totals import users
+
+
+class Bound(Struct, frozen=True):
+    """The least time of the ops of one module (numbers in its path as ``*``) with one target. Times in seconds.
+
+    ``by`` is ``compute`` or ``memory``, whichever takes longer.
+    """
+
+    module: str
+    target: str
+    ops: int
+    seconds: float
+    compute: float
+    memory: float
+
+    @property
+    def by(self) -> str:
+        return "compute" if self.compute >= self.memory else "memory"
+
+
+class Roofline(Struct, frozen=True):
+    """``seconds`` is at least what a run op by op takes, ``fused`` what any run takes. ``compute_bound`` is the share of
+    ``seconds`` in ops that the device's rate bounds. ``short`` is how many bytes of memory are missing, negative where some
+    are left. ``unknown`` counts ops of which nothing is known: symbolic sizes, or a dtype without a rate."""
+
+    device: Device
+    seconds: float
+    fused: float
+    compute_bound: float
+    bounds: tuple[Bound, ...]
+    peak: int
+    unknown: int
+
+    @property
+    def short(self) -> int:
+        return self.peak - self.device.memory
+
+
+def roofline(record: CaptureRecord, device: Device, memory: Timeline, sizes: Sizes | None = None) -> Roofline:
+    """The bounds of ``record`` on ``device``; ``memory`` is its timeline at the same sizes. Raises PeekError without costs."""
+    sizes = sizes or Sizes()
+    sums: dict[tuple[str, str], list[float]] = {}
+    unknown = 0
+    for graph, node in _ops(record):
+        times = _times(graph, node, device, sizes)
+        if times is None:
+            unknown += 1
+            continue
+        source = node.source
+        key = (folded(source.module) if source is not None else "", node.target)
+        entry = sums.setdefault(key, [0, 0.0, 0.0, 0.0, 0.0])
+        for i, part in enumerate((1, max(times), *times, max(times) if times[0] >= times[1] else 0.0)):
+            entry[i] += part
+    bounds = [Bound(m, t, int(n), s, c, b) for (m, t), (n, s, c, b, _) in sums.items()]
+    seconds = sum(b.seconds for b in bounds)
+    computing = sum(entry[4] for entry in sums.values())
+    bounds.sort(key=lambda b: -b.seconds)
+    fused = _fused(record, device, sizes, sum(b.compute for b in bounds))
+    return Roofline(
+        device, seconds, fused, computing / seconds if seconds else 0.0, tuple(bounds), memory.peak, unknown
+    )
+
+
+def _ops(record: CaptureRecord) -> Iterator[tuple[GraphRecord, NodeRecord]]:
+    for _, graph in costed(record):
+        for node in graph.nodes:
+            if node.cost is not None and (node.cost.flops or node.cost.read or node.cost.written):
+                yield graph, node
+
+
+def _times(graph: GraphRecord, node: NodeRecord, device: Device, sizes: Sizes) -> tuple[float, float] | None:
+    """(compute, memory) seconds of one op; None where its size or rate is not known."""
+    cost = node.cost
+    assert cost is not None
+    flops, read, written = (sizes.at(x, graph) for x in (cost.flops, cost.read, cost.written))
+    if isinstance(flops, str) or isinstance(read, str) or isinstance(written, str):
+        return None
+    rate = device.rate(dtype_of(graph, node)) if flops else 1.0
+    if rate is None:
+        return None
+    return flops / rate, (read + written) / device.bandwidth
+
+
+def dtype_of(graph: GraphRecord, node: NodeRecord) -> str:
+    """The dtype that an op multiplies in: that of the widest floating tensor it reads, else of its result."""
+    read = [t.dtype for i in node_refs(node) for t in iter_tensors(graph.nodes[i].value)]
+    found = [d for d in read if d.startswith(("float", "bfloat", "complex"))]
+    own = [t.dtype for t in iter_tensors(node.value)]
+    return max(found, key=lambda d: _BITS.get(d, 0), default=own[0] if own else "float32")
+
+
+_BITS = {
+    "float8_e4m3fn": 8, "float8_e5m2": 8, "float8_e4m3fnuz": 8, "float8_e5m2fnuz": 8, "float8_e8m0fnu": 8, "float4_e2m1fn_x2": 4,
+    "float16": 16, "bfloat16": 16, "float32": 32, "complex32": 32, "float64": 64, "complex64": 64, "complex128": 128,
+}  # fmt: skip
+
+
+def _fused(record: CaptureRecord, device: Device, sizes: Sizes, compute: float) -> float:
+    """The larger of all compute, and every storage that enters a graph moved once (the sum of both directions is no less)."""
+    moved = 0
+    for _, graph in costed(record):
+        readers = users(graph)
+        for node in graph.nodes:
+            if (
+                node.op == "placeholder"
+                and node.cost is not None
+                and _is_read_whole(graph, readers[node.index])
+            ):
+                found = [sizes.at(size, graph) for _, size in node.cost.made]
+                moved += sum(s for s in found if isinstance(s, int))
+    return max(compute, moved / device.bandwidth)
+
+
+_ROWS_ONLY = ("embedding", "gather", "index_select", "index", "getitem")
+
+
+def _is_read_whole(graph: GraphRecord, readers: list[int]) -> bool:
+    """Whether some op reads all of an input: not one that is unused, or of which only rows are looked up."""
+    found = [graph.nodes[i] for i in readers]
+    return any(n.op != "output" and n.target.rpartition(".")[2] not in _ROWS_ONLY for n in found)

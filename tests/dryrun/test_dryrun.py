@@ -1,0 +1,370 @@
+"""Dry runs as a person meets them: what is built and how, what is left alone, and what is said where one cannot go on."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import peek_backend
+from peek_backend.errors import PeekError
+from peek_backend.snapshot import jsonfile
+from tests.cli.conftest import peek, python  # noqa: F401  # a fixture
+
+WIDE = 2**20
+
+
+class Big(nn.Module):
+    """A model of 4 TiB of parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(WIDE, WIDE)
+        self.register_buffer("scale", torch.ones(WIDE))
+
+    def forward(self, x):
+        return self.layer(x) * self.scale
+
+
+def test_nothing_is_allocated():
+    """A model of 4 TiB is priced in this process, whose memory hardly grows."""
+    peek_backend.dryrun(Big, f"f32[2, {WIDE}]")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    cost = peek_backend.dryrun(Big, f"f32[2, {WIDE}]").cost
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+    assert cost.parameter_bytes == 4 * (WIDE * WIDE + WIDE)
+    assert cost.flops == 2 * 2 * WIDE * WIDE
+
+
+def test_everything_is_on_the_wanted_device():
+    """Parameters, results and device arguments of the graph are on the device that was asked for, there or not."""
+    record = peek_backend.dryrun(lambda x: x + torch.ones(3, device=x.device), "f32[3]", device="cuda:1")
+    nodes = record.graphs[0].nodes
+    assert {n.value.device for n in nodes if n.op != "output"} == {"cuda:1"}
+    assert record.dryrun.device == "cuda:1"
+
+
+def test_training_on_a_device_that_is_not_there_keeps_flash_attention():
+    """A training step on cuda is traced without one, and attention stays one op in both passes."""
+
+    def attend(q):
+        return nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum()
+
+    record = peek_backend.dryrun(attend, "f32[2, 4, 32, 16] grad", train=True)
+    targets = [n.target for g in record.graphs if g.stage in ("forward", "backward") for n in g.nodes]
+    assert sum("flash_attention" in t for t in targets) == 2
+    assert not any("softmax" in t or "bmm" in t for t in targets)
+
+
+def test_state_is_left_alone():
+    """Random state, the module given, its mode, its tensors and torch's settings are as before."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.BatchNorm1d(4)).eval()
+    tensors = {name: (t, t._version, t.clone()) for name, t in model.state_dict(keep_vars=True).items()}
+    random, settings = torch.get_rng_state(), torch._dynamo.config.save_config()
+    peek_backend.dryrun(model, torch.ones(2, 4), train=True, unbacked=True)
+    assert torch.equal(torch.get_rng_state(), random)
+    assert torch._dynamo.config.save_config() == settings
+    for name, now in model.state_dict(keep_vars=True).items():
+        was, version, data = tensors[name]
+        assert now is was
+        assert now._version == version
+        assert torch.equal(now, data)
+    assert not any(m.training for m in model.modules())
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_examples_count_by_their_metadata():
+    """Example tensors, specs, a function of inputs and plain values give one and the same answer."""
+
+    def f(x, n, *, scale):
+        return (x * scale[0]).sum(n)
+
+    spec = peek_backend.dryrun(f, "f32[4, 8]", 1, keywords={"scale": ["f32[8]"]})
+    example = peek_backend.dryrun(f, torch.ones(4, 8), 1, keywords={"scale": [torch.ones(8)]})
+    made = peek_backend.dryrun(
+        f, make_inputs=lambda: {"x": torch.ones(4, 8), "n": 1, "scale": [torch.ones(8)]}
+    )
+    assert spec.cost.bytes == example.cost.bytes == made.cost.bytes > 0
+
+
+class Moved(nn.Module):
+    """A constructor that moves, casts, computes and caches."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 8).to("cuda").to(torch.bfloat16)
+        self.second = nn.Linear(8, 8, device="cuda:0", dtype=torch.bfloat16)
+        self.table = torch.arange(64, device="cpu").view(8, 8).to(torch.bfloat16)
+        self.rates = [r.item() for r in torch.linspace(0, 0.1, 3)]
+        self.cache = None
+
+    def forward(self, x):
+        if self.cache is None:
+            self.cache = torch.ones_like(x)
+        return self.second(self.first(x)) @ self.table + self.cache * self.rates[2]
+
+
+def test_constructors_may_move_cast_and_compute():
+    """``.to("cuda")``, ``device="cuda"``, a table on the CPU and rates read from a linspace all build; caches are filled."""
+    record = peek_backend.dryrun(Moved, "bf16[4, 8]")
+    assert record.cost.flops == 3 * 2 * 4 * 8 * 8
+    assert {t.dtype for t in record.dryrun.held} == {"bfloat16"}
+
+
+def test_a_constructor_that_allocates_is_stopped():
+    """Weights that come from data are refused before they fill the memory, with the line that makes them."""
+
+    class Loads(nn.Module):
+        def __init__(self, make):
+            super().__init__()
+            self.table = make()
+
+    numpy = pytest.importorskip("numpy")
+    with pytest.raises(PeekError, match=r"takes real memory.*256 MiB, table"):
+        peek_backend.dryrun(lambda: Loads(lambda: torch.from_numpy(numpy.zeros(2**25))), "f32[2]")
+    with pytest.raises(PeekError, match=r"takes real memory.*test_dryrun\.py"):
+        peek_backend.dryrun(lambda: Loads(lambda: torch.tensor(numpy.zeros(2**25), device="cpu")), "f32[2]")
+
+
+def test_a_constructor_that_reads_values_is_told():
+    """A value read while the model is built names the line."""
+
+    class Reads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.n = torch.ones(3).sum().item()
+
+    with pytest.raises(PeekError, match="reads a tensor's value") as error:
+        peek_backend.dryrun(Reads, "f32[2]")
+    assert "test_dryrun.py" in error.value.problem
+
+
+def test_a_factory_that_raises_keeps_its_exception():
+    """What the factory raises passes as it is."""
+
+    def make():
+        raise KeyError("no such size")
+
+    with pytest.raises(KeyError, match="no such size"):
+        peek_backend.dryrun(make, "f32[2]")
+
+
+def test_inputs_that_do_not_match_are_refused():
+    """Too many inputs say how the function is called, before anything is traced."""
+    with pytest.raises(PeekError, match="cannot be called so"):
+        peek_backend.dryrun(lambda x: x, "f32[2]", "f32[2]")
+
+
+def branching(x):
+    y = x.sin()
+    if y.sum() > 0:
+        return y + 1
+    return y - 1
+
+
+def test_a_branch_on_data_names_line_and_ways_round():
+    """Data-dependent code ends with the line, the ways round, and what was captured until then."""
+    with pytest.raises(PeekError, match="needs data") as error:
+        peek_backend.dryrun(branching, "f32[4]")
+    assert "if y.sum() > 0" in error.value.problem
+    assert all(way in error.value.fix for way in ("torch.cond", "torch._check", "unbacked", "torch.where"))
+    assert [g.key for g in error.value.peek_record.graphs] == ["0/0"]
+
+
+def test_unbacked_sizes_are_symbols_with_a_value_given_later():
+    """With ``unbacked`` a size read from data is a symbol; the price is an expression of it, and a number once it is given."""
+
+    def select(x, w):
+        return x[x[:, 0].nonzero().squeeze(1)] @ w
+
+    cost = peek_backend.dryrun(select, "f32[64, 8]", "f32[8, 16]", unbacked=True).cost
+    (symbol,) = {s.name for s in cost._record.graphs[0].symbols if s.unbacked}
+    assert cost.flops == f"256*{symbol}"
+    assert cost.at(**{symbol: 10}).flops == 2560
+
+
+def test_graph_breaks_go_on():
+    """After a break the rest is captured too, and priced."""
+
+    def broken(x):
+        y = x @ x
+        torch._dynamo.graph_break()
+        return y @ x
+
+    record = peek_backend.dryrun(broken, "f32[8, 8]")
+    assert len(record.graphs) == 2
+    assert record.cost.flops == 2 * 2 * 8**3
+
+
+def test_an_op_without_a_fake_kernel_is_named_with_its_stub():
+    """A custom op that does not say its shapes is named with its schema and the ``register_fake`` to write."""
+    with torch.library._scoped_library("peek_nofake", "FRAGMENT") as library:
+        library.define("norm(Tensor x, float eps=1e-05) -> Tensor")
+        library.impl("norm", lambda x, eps=1e-5: x * 2, "CPU")
+        with pytest.raises(PeekError, match="no fake kernel") as error:
+            peek_backend.dryrun(lambda x: torch.ops.peek_nofake.norm(x), "f32[8]")  # noqa: PLW0108  # Dynamo needs a frame
+    assert 'register_fake("peek_nofake::norm")' in error.value.fix
+    assert "def norm_fake(x, eps=1e-05):" in error.value.fix
+
+
+def test_two_devices_are_told():
+    """A tensor made on another device by name says so, instead of torch's words about fake tensors."""
+    with pytest.raises(PeekError, match="two devices meet"):
+        peek_backend.dryrun(lambda x: x + torch.ones(3, device="meta"), "f32[3]")
+
+
+def test_a_saved_dry_run_keeps_its_price(tmp_path):
+    """Costs, model and device survive a file, and need no torch to be read."""
+    record = peek_backend.dryrun(Big, f"f32[2, {WIDE}]", train=True)
+    jsonfile.write(tmp_path / "big.json", record)
+    again = peek_backend.load(tmp_path / "big.json")
+    assert str(again.cost) == str(record.cost)
+    file = str(tmp_path / "big.json")
+    code = f"import sys; sys.modules['torch'] = None; import peek_backend; print(peek_backend.load({file!r}).cost)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == str(record.cost)
+
+
+PROGRAM = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x))).sum()
+
+def wide():
+    return Net(256)
+
+def branch(x):
+    y = x.sin()
+    return y if y.sum() > 0 else x
+
+def interrupted(x):
+    y = x @ x
+    torch._dynamo.graph_break()
+    raise KeyboardInterrupt
+"""
+
+
+@pytest.fixture
+def dryrun(tmp_path, monkeypatch, peek):  # noqa: F811
+    """``peek dryrun program.py:…`` in this process."""
+    (tmp_path / "program_to_price.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield lambda target, *args: peek("dryrun", f"program_to_price.py:{target}", *args)
+    sys.modules.pop("program_to_price", None)
+
+
+def test_the_command_line_prices_a_class_a_call_and_a_factory(dryrun):
+    """A class, a call with arguments and a factory are built, and the answer names parameters, FLOPs, peak and modules."""
+    for target, width in (("Net", 64), ("Net(32)", 32), ("wide", 256)):
+        done = dryrun(target, "--input", f"f32[8, {width}]", "--format", "json")
+        assert done.code == 0, done.err
+        data = json.loads(done.out)
+        assert data["flops"] == 2 * 2 * 8 * 4 * width * width
+        assert data["parameters"] == 8 * width * width + 5 * width
+        assert [m["path"] for m in data["modules"]] == ["", "up", "down"]
+
+
+def test_the_command_line_shows_a_training_step(dryrun, tmp_path):
+    """``--train`` shows both passes and the optimizer's state, and writes the picture and the capture."""
+    done = dryrun(
+        "Net", "--input", "f32[8, 64]", "--train", "--memory-svg", "m.svg", "-o", "run.json", "--on", "l4"
+    )
+    assert done.code == 0, done.err
+    for words in (
+        "backward",
+        "optimizer state 258 KiB",
+        "alive at the peak",
+        "lower bound",
+        "fits in 24.0 GiB",
+    ):
+        assert words in done.out
+    assert (tmp_path / "m.svg").read_text().startswith("<svg")
+    assert {g.stage for g in peek_backend.load(tmp_path / "run.json").graphs} == {
+        "dynamo",
+        "joint",
+        "forward",
+        "backward",
+    }
+
+
+def test_the_command_line_evaluates_symbols(dryrun):
+    """A named dim stays symbolic; ``--at`` gives the price at another size."""
+    shown = dryrun("Net", "--input", "f32[batch=8, 64]", "-o", "run.json", "--format", "json")
+    assert shown.code == 0, shown.err
+    (symbol,) = {s.name for s in peek_backend.load("run.json").graphs[0].symbols}
+    other = dryrun("Net", "--input", "f32[batch=8, 64]", "--at", f"{symbol}=16", "--format", "json")
+    assert json.loads(other.out)["flops"] == 2 * json.loads(shown.out)["flops"]
+
+
+def test_the_command_line_tells_a_wall_and_shows_what_it_has(dryrun):
+    """At a wall the exit code is 2, the message comes once, and the graphs so far are shown."""
+    done = dryrun("branch", "--input", "f32[4]")
+    assert done.code == 2
+    assert done.err.count("needs data") == 1
+    assert "FLOPs" in done.out
+
+
+def test_ctrl_c_keeps_what_is_done(dryrun):
+    """An interrupt ends with 130 and shows what was captured."""
+    done = dryrun("interrupted", "--input", "f32[4, 4]")
+    assert done.code == 130
+    assert "128 FLOP" in done.out
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--at", "s0"], "bad size"),
+        (["--at", "zz=3"], "every size is a number"),
+        (["--format", "jsn"], "did you mean 'json'"),
+        (["--on", "h101-80gb"], "did you mean"),
+        (["--device", "cuba"], "unknown device"),
+        (["-o", "x.abc"], "cannot tell what to write"),
+        (["--on", "l4", "--device-spec", "x.json"], "both name a device"),
+        (["--device-spec", "none.json"], "none.json"),
+    ],
+)
+def test_mistakes_on_the_command_line(dryrun, args, said):
+    """Each mistake ends with 2 and one message that says what to write."""
+    done = dryrun("Net", "--input", "f32[8, 64]", *args)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_progress_names_the_module_being_traced():
+    """What a thread does is read from its stack: the module Dynamo is in and how many nodes there are."""
+    from peek_backend.cli.progress import doing
+
+    seen = []
+
+    class Inner(nn.Module):
+        def forward(self, x):
+            look()
+            return x + 1
+
+    @torch._dynamo.assume_constant_result
+    def look():
+        seen.append(doing(sys._getframe()))
+        return 1
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x):
+            return self.inner(x.sin())
+
+    peek_backend.dryrun(Outer, "f32[2]")
+    assert any("inner" in text and "nodes" in text for text in seen)
