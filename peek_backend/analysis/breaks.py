@@ -27,10 +27,12 @@ class BreakPlace(NamedTuple):
 
     @property
     def first(self) -> BreakInfo:
+        """The event that stands for the others."""
         return self.events[0]
 
     @property
     def weight(self) -> int:
+        """Events times ops after them: what mending is worth."""
         return len(self.events) * self.ops_after
 
 

@@ -25,7 +25,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -100,7 +100,17 @@ class Frame:
 
     @property
     def variants(self) -> int:
+        """How many compiled variants the code object has by now."""
         return self.earlier + sum(c.produced and c.error is None for c in self.compiles)
+
+
+class Told(NamedTuple):
+    """What a ledger has to say. Frames are in the order in which Dynamo met them."""
+
+    graphs: tuple[GraphRecord, ...]
+    frames: tuple[FrameRecord, ...]
+    breaks: tuple[BreakInfo, ...]
+    recompiles: tuple[RecompileInfo, ...]
 
 
 class _Looking:
@@ -489,10 +499,15 @@ class Ledger:
 
     # ---- records ---------------------------------------------------------------------------------------------------
 
-    def frame_records(self) -> tuple[FrameRecord, ...]:
-        """Every frame so far, in the order in which Dynamo met them."""
+    def told(self) -> Told:
+        """All so far, of one moment: every frame that a graph, break or recompile names by index is there."""
         with self._lock:
-            return tuple([self._frame_record(frame) for frame in self.frames])
+            return Told(
+                tuple(self.graphs),
+                tuple([self._frame_record(frame) for frame in self.frames]),
+                tuple(self.breaks),
+                tuple(self.recompiles),
+            )
 
     def _frame_record(self, frame: Frame) -> FrameRecord:
         outcome, reason = _outcome(frame)

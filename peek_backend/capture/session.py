@@ -179,20 +179,17 @@ class Session:
     def record(self) -> CaptureRecord:
         """What was captured so far."""
         self.settle()
+        told = self._ledger.told()  # before our own lock: a hook that fails takes the two in this order
         with self._lock:
-            frames = self._ledger.frame_records()
-            graphs = tuple(self._graphs)
-            if self._trace is not None:
-                graphs = self._trace.added_to(graphs)
             return CaptureRecord(
                 SCHEMA_VERSION,
                 self.environment,
-                graphs,
-                frames=frames,
-                breaks=tuple(self._ledger.breaks),
-                recompiles=tuple(self._ledger.recompiles),
+                told.graphs if self._trace is None else self._trace.added_to(told.graphs),
+                frames=told.frames,
+                breaks=told.breaks,
+                recompiles=told.recompiles,
                 problems=tuple(self._problems),
-                notes=self._notes(frames),
+                notes=self._notes(told.frames),
                 earlier=self._earlier,
             )
 

@@ -7,96 +7,21 @@ compile id, a symbol or size (``s0``, ``x.shape[1]``), or one of ``TOPICS``.
 from __future__ import annotations
 
 import re
-import textwrap
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 
 from peek_backend.analysis import breaks as breaks_of
-from peek_backend.analysis.stats import captured_graphs, stats
-from peek_backend.analysis.story import Story, cause, stories
-from peek_backend.analysis.times import PHASES, by_phase, recompile_share, spent
-from peek_backend.analysis.why import Why, of_symbol, why
+from peek_backend.analysis.stats import captured_graphs
+from peek_backend.analysis.story import stories
+from peek_backend.analysis.why import why
 from peek_backend.errors import PeekError, nearest
 from peek_backend.model import (
     CaptureRecord,
-    Fact,
-    FrameRecord,
     GraphRecord,
-    GuardInfo,
-    RecompileInfo,
-    StackFrame,
-    SymbolInfo,
 )
 
-from .escape import visible, width
-from .labels import name_text, place_text, plural
-
-_STYLES = {"bold": "\x1b[1m", "dim": "\x1b[2m", "red": "\x1b[31m", "yellow": "\x1b[33m", "green": "\x1b[32m"}
-_RESET = "\x1b[0m"
-
-FEW_BREAKS = 10
-FEW_RECOMPILES = 4
-FEW_FRAMES = 40
-FEW_TIMES = 8
-FEW_GUARDS = 40
-FEW_FACTS = 8
-
-
-class _Page:
-    """Lines of a report, wrapped to a width with their further lines indented, and coloured where asked."""
-
-    def __init__(self, width: int | None, color: bool, file: str = "FILE"):
-        self.width, self.color, self.file = width, color, file
-        self.lines: list[str] = []
-
-    def add(self, text: str, style: str = "", *, indent: int = 0, hang: int = 2) -> None:
-        """One line, or more where the page is narrow; control characters are spelled."""
-        pad = " " * indent
-        for line in self._wrapped(_said(text), indent, hang):
-            self.lines.append(pad + self._paint(line, style))
-
-    def pair(self, left: str, right: str, style: str = "", *, indent: int = 0) -> None:
-        """``left`` and, at the end of the line, ``right``; on a line of its own where there is no room."""
-        left, right = _said(left), visible(right)
-        room = (self.width or 100) - indent
-        gap = room - width(left) - width(right)
-        if not right:
-            self.add(left, style, indent=indent)
-        elif gap >= 2:
-            self.lines.append(" " * indent + self._paint(left, style) + " " * gap + self._paint(right, "dim"))
-        else:
-            self.add(left, style, indent=indent)
-            self.add(right, "dim", indent=indent + 4)
-
-    def code(self, text: str, *, indent: int) -> None:
-        """Program text: each line as it is."""
-        for line in text.splitlines():
-            self.lines.append(" " * indent + self._paint(visible(line), "dim"))
-
-    def head(self, text: str) -> None:
-        if self.lines:
-            self.lines.append("")
-        self.add(text, "bold")
-
-    def _wrapped(self, text: str, indent: int, hang: int) -> list[str]:
-        if self.width is None or width(text) + indent <= self.width:
-            return [text]
-        room = max(self.width - indent, 20)
-        return textwrap.wrap(
-            text, room, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
-        ) or [text]
-
-    def _paint(self, text: str, style: str) -> str:
-        return f"{_STYLES[style]}{text}{_RESET}" if self.color and style in _STYLES and text else text
-
-    @property
-    def text(self) -> str:
-        return "\n".join(line.rstrip() for line in self.lines) + "\n"
-
-
-def _said(text: str) -> str:
-    """Text for a terminal, with Dynamo's name for what a broken call returned in words."""
-    return visible(re.sub(r"___stack\d+", "the broken call's result", text))
+from . import explain_sections as sections
+from .labels import name_text, place_text
+from .pages import Page
 
 
 def explain_text(
@@ -113,7 +38,7 @@ def explain_text(
     ``file`` names the capture in the commands that the report recommends. Raises PeekError, naming what there is, for a topic
     that the capture does not have.
     """
-    page = _Page(width, color, file)
+    page = Page(width, color, file)
     if topic is None or not topic.strip():
         _report(page, record, details=details)
     else:
@@ -124,483 +49,60 @@ def explain_text(
 # ---- the report ------------------------------------------------------------------------------------------------------
 
 
-def _report(page: _Page, record: CaptureRecord, *, details: bool) -> None:
-    _summary(page, record)
-    _problems(page, record)
-    _nothing(page, record)
-    _failures(page, record)
-    _mend(page, record, FEW_BREAKS if not details else None)
-    _recompiles(page, record, FEW_RECOMPILES if not details else None)
-    _narrow_symbols(page, record)
+def _report(page: Page, record: CaptureRecord, *, details: bool) -> None:
+    sections.summary(page, record)
+    sections.problems(page, record)
+    sections.nothing(page, record)
+    sections.failures(page, record)
+    sections.mend(page, record, sections.FEW_BREAKS if not details else None)
+    sections.recompiles(page, record, sections.FEW_RECOMPILES if not details else None)
+    sections.narrow_symbols(page, record)
     if details:
-        _frames(page, record)
-        _times(page, record, None)
-        _symbols(page, record)
-        _guards(page, record)
-    _earlier(page, record)
-    _more(page, record, details=details)
-
-
-def _summary(page: _Page, record: CaptureRecord) -> None:
-    counts = stats(record)
-    parts = [plural(counts.graphs, "graph"), plural(counts.ops, "op")]
-    parts.append(plural(counts.breaks, "graph break"))
-    if counts.break_locations != counts.breaks:
-        parts[-1] += f" at {plural(counts.break_locations, 'place')}"
-    parts.append(plural(counts.recompiles, "recompile"))
-    if counts.resume_recompiles:
-        parts[-1] += f" ({counts.resume_recompiles} of resumed frames)"
-    page.add(", ".join(parts), "bold")
-    worse = [
-        (counts.skipped, "frame", "left in eager by a break"),
-        (counts.given_up, "function", "no longer compiled: recompile limit"),
-        (counts.failed, "frame", "failed"),
-        (counts.never_ran, "graph", "captured but never run"),
-        (counts.problems, "thing", "that peek could not read"),
-    ]
-    bad = [f"{plural(count, word)} {what}" for count, word, what in worse if count]
-    if bad:
-        page.add(", ".join(bad), "red")
-    _time_line(page, record)
-
-
-def _time_line(page: _Page, record: CaptureRecord) -> None:
-    rows = spent(record)
-    if not rows:
-        return
-    sums = by_phase(rows)
-    parts = [
-        f"{PHASES[name]} {_seconds(sums[name])}"
-        for name in PHASES
-        if sums.get(name, 0) >= 0.05 * sums["total"]
-    ]
-    parts = [f"of which {p}" if p.startswith("codegen") else p for p in parts]
-    again = recompile_share(rows)
-    tail = f"; recompiles took {again:.0%} of it" if again >= 0.005 else ""
-    page.add(f"compiling took {_seconds(sums['total'])}: {', '.join(parts)}{tail}", "dim")
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.1f} s" if value >= 1 else f"{value * 1000:.0f} ms"
-
-
-def _nothing(page: _Page, record: CaptureRecord) -> None:
-    """Why there is no graph, one reason a line; the capture's other notes as they are."""
-    told = "nothing was captured: "
-    reasons = [note.removeprefix(told) for note in record.notes if note.startswith(told)]
-    if not record.graphs and not reasons and not record.problems:
-        reasons = ["no compiled function was called in this process"]
-    if reasons:
-        page.head("Nothing was captured")
-    for reason in reasons:
-        page.add(f"· {reason}", "yellow", indent=1)
-    for note in record.notes:
-        if not note.startswith(told):
-            page.add(note, "yellow")
-
-
-def _problems(page: _Page, record: CaptureRecord) -> None:
-    for problem in record.problems[:FEW_FACTS]:
-        why = f" ({problem.why})" if problem.why else ""
-        page.add(f"{problem.where}: {problem.what}{why}", "red", indent=1)
-
-
-def _failures(page: _Page, record: CaptureRecord) -> None:
-    failed = [f for f in record.frames if f.outcome == "failed"]
-    if not failed:
-        return
-    page.head("Failed")
-    for frame in failed:
-        _frame_line(page, frame, indent=1)
-        page.add(frame.reason, "red", indent=3, hang=0)
-        if frame.user is not None:
-            page.pair(frame.user.code, place_text(frame.user.file, frame.user.line), indent=5)
-        if any(g.never_ran for g in record.graphs if g.frame is not None and record.frames[g.frame] is frame):
-            page.add("the graph was captured before the error, and never ran", indent=3)
-        _fix(page, frame.fix, indent=3)
-
-
-def _fix(page: _Page, text: str, *, indent: int) -> None:
-    """An arrow and the advice; a stub of several lines keeps its layout."""
-    first, *more = text.splitlines() or [""]
-    if first:
-        page.add(f"→ {first}", "green", indent=indent)
-    page.code("\n".join(more), indent=indent + 2)
-
-
-def _mend(page: _Page, record: CaptureRecord, limit: int | None) -> None:
-    places = breaks_of.ranked(record)
-    if not places:
-        return
-    page.head("Breaks, the first to mend first")
-    for number, row in enumerate(places[:limit], 1):
-        _break_lines(page, record, number, row, advice=1)
-    if limit is not None and len(places) > limit:
-        page.add(
-            f"and {plural(len(places) - limit, 'more place')}: peek explain {page.file} breaks",
-            "dim",
-            indent=1,
-        )
-
-
-def _break_lines(
-    page: _Page, record: CaptureRecord, number: int, row: breaks_of.BreakPlace, *, advice: int
-) -> None:
-    first = row.first
-    page.add(f"{number:>2}. {_reason(row)}", hang=4)
-    if row.place is not None:
-        page.code(f"{place_text(row.place.file, row.place.line)}  {row.place.code}", indent=4)
-    page.add(_consequence(record, row), indent=4)
-    if first.intent != "user" and first.explanation:
-        page.add(_first_sentence(first.explanation), "dim", indent=4, hang=0)
-    for text in row.rewrites[:advice]:
-        _fix(page, text, indent=4)
-
-
-def _reason(row: breaks_of.BreakPlace) -> str:
-    """The reason in few words, with torch's id."""
-    asked = {"user": "asked for: ", "skiplist": "torch's skip list: "}.get(row.first.intent, "")
-    id = f" ({row.first.id})" if row.first.id else ""
-    return f"{asked}{row.reason.replace('`', '')}{id}"
-
-
-def _consequence(record: CaptureRecord, row: breaks_of.BreakPlace) -> str:
-    """``splits Model.forward, 3 times; 120 ops come after``."""
-    names = list(dict.fromkeys(_frame_name(record, event.frame) for event in row.events))
-    split = any(event.split for event in row.events)
-    what = "splits" if split else "leaves in eager:"
-    if not split and all(
-        record.frames[e.frame].outcome == "failed" for e in row.events if e.frame is not None
-    ):
-        what = "ends with an error:"
-    times = f", {len(row.events)} times" if len(row.events) > 1 else ""
-    after = (
-        f"; {plural(row.ops_after, 'op')} {'after it' if split else 'in what it calls'}"
-        if row.ops_after
-        else ""
-    )
-    return f"{what} {', '.join(names[:3])}{' …' if len(names) > 3 else ''}{times}{after}"
-
-
-def _first_sentence(text: str) -> str:
-    return re.split(r"(?<!e\.g)(?<!i\.e)(?<=\.)\s+(?=[A-Z])", text.replace("\n", " "), maxsplit=1)[0]
-
-
-def _frame_name(record: CaptureRecord, index: int | None) -> str:
-    return name_text(record.frames[index].name) if index is not None and index < len(record.frames) else "?"
-
-
-def _recompiles(page: _Page, record: CaptureRecord, limit: int | None) -> None:
-    """A story a function; its resume frames, which mostly recompile along with it, a line each."""
-    found = stories(record)
-    if not found:
-        return
-    page.head("Recompiles")
-    groups: dict[int, list[Story]] = {}
-    for story in found:
-        groups.setdefault(story.index if story.frame.resume_of is None else story.frame.resume_of, []).append(
-            story
-        )
-    for root, group in list(groups.items())[:limit]:
-        _group_lines(page, record.frames[root], group, limit)
-    if limit is not None and len(groups) > limit:
-        page.add(
-            f"and {plural(len(groups) - limit, 'more function')}: peek explain {page.file} recompiles",
-            "dim",
-            indent=1,
-        )
-
-
-def _group_lines(page: _Page, root: FrameRecord, group: Sequence[Story], limit: int | None) -> None:
-    own = [s for s in group if s.frame is root]
-    for story in own:
-        _story_lines(page, story, limit)
-    if not own:
-        page.pair(name_text(root.name), place_text(root.file, root.line), "yellow", indent=1)
-    for story in sorted((s for s in group if s.frame is not root), key=lambda s: s.frame.resume):
-        if limit is None:
-            _story_lines(page, story, limit)
-            continue
-        refused = ", then refused" if story.refused is not None else ""
-        causes = dict.fromkeys(g.text for r in story.recompiles if (g := cause(r)) is not None)
-        left = f"▸ resume#{story.frame.resume}: {plural(story.variants, 'variant')}{refused}: {'; '.join(causes)}"
-        page.pair(left, place_text(story.frame.file, story.frame.line), indent=3)
-    told = {text for story in own for text in story.advice}
-    for text in dict.fromkeys(t for s in group if limit is not None for t in s.advice if t not in told):
-        _fix(page, text, indent=3)
-
-
-def _story_lines(page: _Page, story: Story, limit: int | None) -> None:
-    page.pair(
-        f"{name_text(story.frame.name)}: {plural(story.variants, 'variant')}",
-        place_text(story.frame.file, story.frame.line),
-        "yellow",
-        indent=1,
-    )
-    shown = _some(story.recompiles, limit)
-    for recompile in shown[0]:
-        _recompile_line(page, recompile, detailed=limit is None)
-    if shown[1]:
-        page.add(f"… {plural(shown[1], 'more recompile')}", "dim", indent=3)
-    for recompile in shown[2]:
-        _recompile_line(page, recompile, detailed=limit is None)
-    if story.refused is not None:
-        _recompile_line(page, story.refused, detailed=limit is None)
-        page.add(
-            f"since then a call that fits none of the {story.variants} variants runs in eager",
-            "red",
-            indent=3,
-        )
-    for seen in story.seen[:3]:
-        page.add(f"seen: {seen.source} = {_values(seen.values)}", "dim", indent=3)
-    for text in [t for t in story.advice if not any(o != t and o.startswith(t) for o in story.advice)][-2:]:
-        _fix(page, text, indent=3)
-
-
-def _some(items: Sequence[RecompileInfo], limit: int | None) -> tuple[Sequence, int, Sequence]:
-    """The first ones, how many are left out, and the last."""
-    if limit is None or len(items) <= limit:
-        return items, 0, ()
-    return items[: limit - 1], len(items) - limit, items[-1:]
-
-
-def _values(values: Sequence[str]) -> str:
-    return ", ".join(values) if len(values) <= 8 else f"{', '.join(values[:6])}, … {values[-1]}"
-
-
-def _recompile_line(page: _Page, recompile: RecompileInfo, *, detailed: bool) -> None:
-    guard = cause(recompile)
-    text = guard.text if guard is not None else "no guard is known to have failed"
-    place = (
-        place_text(guard.user.file, guard.user.line) if guard is not None and guard.user is not None else ""
-    )
-    mark = "refused" if recompile.refused else f"#{recompile.variant}"
-    page.pair(f"{mark}  {text}", place, indent=3)
-    if not detailed:
-        return
-    for other in recompile.failed[1:]:
-        page.add(f"nor {other.variant or 'another'}: {other.text}", "dim", indent=7)
-    for change in recompile.changed:
-        page.add(f"changed: {change}", indent=7)
-
-
-def _narrow_symbols(page: _Page, record: CaptureRecord) -> None:
-    """Sizes that were meant to be dynamic and have one value left."""
-    found = [
-        of_symbol(g, s, s.sources[0] if s.sources else s.name)
-        for g in captured_graphs(record)
-        for s in g.symbols
-        if s.lower is not None and s.lower == s.upper
-    ]
-    found = _merged({(w.graph, w.subject): w for w in found}.values())
-    if not found:
-        return
-    page.head("Sizes with one value left")
-    for row in found[:FEW_FACTS]:
-        _why_lines(page, row, facts=2)
-
-
-def _why_lines(page: _Page, row: Why, *, facts: int | None = None) -> None:
-    page.pair(f"{row.subject} {row.verdict}", f"graph {row.graph}", indent=1)
-    for fact in row.chain[:facts]:
-        _fact_line(page, fact)
-    if row.change:
-        _fix(page, row.change, indent=3)
-
-
-def _fact_line(page: _Page, fact: Fact) -> None:
-    if fact.user is None:
-        page.add(f"· {fact.text}", indent=3)
-        return
-    page.pair(f"· {fact.text}", place_text(fact.user.file, fact.user.line), indent=3)
-    if fact.user.code:
-        page.code(fact.user.code, indent=7)
-
-
-def _earlier(page: _Page, record: CaptureRecord) -> None:
-    if not record.earlier:
-        return
-    page.head("Compiled before the capture began")
-    for frame in record.earlier[:FEW_TIMES]:
-        left = f"{name_text(frame.name)}: {plural(len(frame.variants), 'variant')}"
-        page.pair(left, place_text(frame.file, frame.line), indent=1)
-    page.add("their graphs, breaks and recompiles are gone; only their guards can be read", "dim", indent=1)
-
-
-def _more(page: _Page, record: CaptureRecord, *, details: bool) -> None:
-    if details or not record.frames:
-        return
-    page.lines.append("")
-    page.add(
-        f"more: peek explain {page.file} [frames | guards | symbols | times | break 1 | NAME | SIZE]", "dim"
-    )
-
-
-# ---- sections for one topic ------------------------------------------------------------------------------------------
-
-
-def _frame_line(page: _Page, frame: FrameRecord, *, indent: int) -> None:
-    ids = f" [{_ids(frame.compile_ids)}]" if frame.compile_ids else ""
-    page.pair(
-        f"{name_text(frame.name)}{ids}: {_OUTCOMES.get(frame.outcome, frame.outcome)}",
-        place_text(frame.file, frame.line),
-        indent=indent,
-    )
-
-
-def _ids(ids: Sequence[str]) -> str:
-    return ", ".join(ids) if len(ids) <= 3 else f"{ids[0]} … {ids[-1]}"
-
-
-def _frames(page: _Page, record: CaptureRecord) -> None:
-    """The ledger: each frame with what became of it, its resume frames below it."""
-    page.head("Frames")
-    if not record.frames:
-        page.add("Dynamo looked at none", indent=1)
-    ops = breaks_of.ops_by_frame(record)
-    for index, frame in enumerate(record.frames):
-        if frame.resume_of is None:
-            _frame_tree(page, record, index, ops)
-
-
-def _frame_tree(page: _Page, record: CaptureRecord, index: int, ops: Sequence[int]) -> None:
-    resumed = sorted(
-        (i for i, f in enumerate(record.frames) if f.resume_of == index),
-        key=lambda i: record.frames[i].resume,
-    )
-    for i in (index, *resumed):
-        one = record.frames[i]
-        name = name_text(one.name) if i == index else f"▸ resume#{one.resume}"
-        count = f", {plural(ops[i], 'op')}" if ops[i] else ""
-        ids = f" [{_ids(one.compile_ids)}]" if one.compile_ids else ""
-        left = f"{name}{ids}: {_OUTCOMES.get(one.outcome, one.outcome)}{count}{_calls(one)}"
-        page.pair(left, place_text(one.file, one.line), indent=1 if i == index else 4)
-        if one.reason and one.outcome != "compiled":
-            page.add(one.reason.replace("`", ""), "dim", indent=5 if i == index else 8, hang=0)
-
-
-# Words for an outcome; the others stand as they are.
-_OUTCOMES = {"limit": "over the recompile limit", "empty": "nothing to compile", "skipped": "left in eager"}
-
-
-def _calls(frame: FrameRecord) -> str:
-    """How often each variant ran, where calls were counted."""
-    if not frame.calls:
-        return ""
-    counts = ", ".join(f"{frame.calls.get(i, 0)}×" for i in frame.compile_ids)
-    return f", called {counts}"
-
-
-def _times(page: _Page, record: CaptureRecord, limit: int | None = FEW_TIMES) -> None:
-    rows = spent(record)
-    page.head("Where the compile time went")
-    if not rows:
-        page.add("torch noted no compile", indent=1)
-        return
-    for row in rows[:limit]:
-        parts = [f"{PHASES[p.name]} {_seconds(p.seconds)}" for p in row.phases if p.name in PHASES]
-        again = ", a recompile" if row.recompile else ""
-        page.pair(
-            f"{_seconds(row.seconds):>8}  {name_text(row.name)} [{row.compile_id}]{again}",
-            ", ".join(parts),
-            indent=1,
-        )
-    if limit is not None and len(rows) > limit:
-        page.add(f"and {plural(len(rows) - limit, 'more compile')}", "dim", indent=1)
-
-
-def _symbols(page: _Page, record: CaptureRecord) -> None:
-    page.head("Symbols")
-    graphs = [g for g in captured_graphs(record) if g.symbols]
-    if not graphs:
-        page.add("none: every size in the graphs is a constant", indent=1)
-    rows = [_symbol_row(graph, symbol) for graph in graphs for symbol in graph.symbols]
-    for row in _merged(rows):
-        page.pair(f"{row.subject} {row.verdict}", f"graph {row.graph}", indent=1)
-        for fact in row.chain[:FEW_FACTS]:
-            _fact_line(page, fact)
-    relations = dict.fromkeys(text for graph in graphs for text in graph.relations)
-    if relations:
-        page.add("relations: " + "; ".join(relations), indent=1)
-
-
-def _symbol_row(graph: GraphRecord, symbol: SymbolInfo) -> Why:
-    sources = f" ({', '.join(symbol.sources)})" if symbol.sources else ""
-    hint = f", was {symbol.hint}" if symbol.hint is not None else ""
-    row = of_symbol(graph, symbol, f"{symbol.name}{sources}")
-    return row._replace(verdict=row.verdict + hint)
-
-
-def _guards(page: _Page, record: CaptureRecord) -> None:
-    if not any(graph.guards for graph in record.graphs):
-        page.add("no guards are recorded")
-    for graph in captured_graphs(record):
-        if graph.guards:
-            page.head(f"Guards of {name_text(graph.name)} [{graph.compile_id}]")
-            _guard_lines(page, graph.guards)
-
-
-def _guard_lines(page: _Page, guards: Sequence[GuardInfo], limit: int | None = FEW_GUARDS) -> None:
-    """By source, the costliest check first; the process's own state is one line."""
-    own = [g for g in guards if not g.ambient]
-    grouped: dict[str, list[GuardInfo]] = {}
-    for guard in own:
-        grouped.setdefault(guard.source or guard.text, []).append(guard)
-    ranked = sorted(grouped.items(), key=lambda item: -sum(_COST.get(g.type, 1) for g in item[1]))
-    for source, group in ranked[:limit]:
-        texts = list(dict.fromkeys(g.text for g in group))
-        line = next((g.user for g in group if g.user is not None), None)
-        place = place_text(line.file, line.line) if line is not None else ""
-        words = "; ".join(t if source in t else f"{source}: {t}" for t in texts)
-        page.pair(words, place, indent=1)
-    if limit is not None and len(ranked) > limit:
-        page.add(f"and {plural(len(ranked) - limit, 'more source')}", "dim", indent=1)
-    ambient = Counter(g.text for g in guards if g.ambient)
-    if ambient:
-        page.add("of the process: " + ", ".join(ambient), "dim", indent=1)
-
-
-# What one check costs, in dict lookups: a tensor's compares dtype, device, sizes, strides and dispatch keys.
-_COST = {"TENSOR_MATCH": 8, "SHAPE_ENV": 6, "DICT_KEYS_MATCH": 4, "DYNAMIC_INDICES": 2, "SEQUENCE_LENGTH": 2}
+        sections.frames(page, record)
+        sections.times(page, record, None)
+        sections.symbols(page, record)
+        sections.guards(page, record)
+    sections.earlier(page, record)
+    sections.more(page, record, details=details)
 
 
 # ---- topics ----------------------------------------------------------------------------------------------------------
 
 
-def _all_breaks(page: _Page, record: CaptureRecord) -> None:
-    _mend(page, record, None) if record.breaks else page.add("no graph break")
+def _all_breaks(page: Page, record: CaptureRecord) -> None:
+    sections.mend(page, record, None) if record.breaks else page.add("no graph break")
 
 
-def _all_recompiles(page: _Page, record: CaptureRecord) -> None:
-    _recompiles(page, record, None) if record.recompiles else page.add("nothing was compiled twice")
+def _all_recompiles(page: Page, record: CaptureRecord) -> None:
+    sections.recompiles(page, record, None) if record.recompiles else page.add("nothing was compiled twice")
 
 
-TOPICS: dict[str, Callable[[_Page, CaptureRecord], None]] = {
+TOPICS: dict[str, Callable[[Page, CaptureRecord], None]] = {
     "breaks": _all_breaks,
     "recompiles": _all_recompiles,
-    "frames": _frames,
-    "times": lambda page, record: _times(page, record, None),
-    "symbols": _symbols,
-    "guards": _guards,
+    "frames": sections.frames,
+    "times": lambda page, record: sections.times(page, record, None),
+    "symbols": sections.symbols,
+    "guards": sections.guards,
 }
 """What can be asked for by one word."""
 
 
-def _about(page: _Page, record: CaptureRecord, topic: str) -> None:
+def _about(page: Page, record: CaptureRecord, topic: str) -> None:
     for answer in (_section, _one_break, _one_frame, _one_size):
         if answer(page, record, topic):
             return
     raise _unknown(record, topic)
 
 
-def _section(page: _Page, record: CaptureRecord, topic: str) -> bool:
+def _section(page: Page, record: CaptureRecord, topic: str) -> bool:
     section = TOPICS.get(topic.lower())
     if section is not None:
         section(page, record)
     return section is not None
 
 
-def _one_break(page: _Page, record: CaptureRecord, topic: str) -> bool:
+def _one_break(page: Page, record: CaptureRecord, topic: str) -> bool:
     """``break 2`` by its rank, ``GB0059`` by torch's id, ``model.py:31`` by its place."""
     rows = breaks_of.ranked(record)
     number = re.fullmatch(r"break[ #]*(\d+)", topic, re.IGNORECASE)
@@ -618,30 +120,23 @@ def _one_break(page: _Page, record: CaptureRecord, topic: str) -> bool:
     return bool(wanted)
 
 
-def _whole_break(page: _Page, record: CaptureRecord, number: int, row: breaks_of.BreakPlace) -> None:
-    page.head(f"Break {number}: {_reason(row)}")
-    page.add(_consequence(record, row), indent=1)
+def _whole_break(page: Page, record: CaptureRecord, number: int, row: breaks_of.BreakPlace) -> None:
+    page.head(f"Break {number}: {sections.reason(row)}")
+    page.add(sections.consequence(record, row), indent=1)
     if row.first.explanation:
         page.add(row.first.explanation.replace("\n", " "), indent=1, hang=0)
     ended = list(dict.fromkeys(e.compile_id for e in row.events if e.compile_id))
     if ended:
         page.add(f"ended graph {', '.join(ended)}", indent=1)
     page.add("stack, innermost last:", indent=1)
-    _stack(page, row.first.stack)
+    sections.stack(page, row.first.stack)
     for text in row.rewrites:
-        _fix(page, text, indent=1)
+        sections.fix(page, text, indent=1)
     if row.first.link:
         page.add(row.first.link, "dim", indent=1)
 
 
-def _stack(page: _Page, stack: Iterable[StackFrame]) -> None:
-    for frame in stack:
-        page.pair(f"{frame.function}", place_text(frame.file, frame.line, full=page.width is None), indent=3)
-        if frame.code:
-            page.code(frame.code, indent=7)
-
-
-def _one_frame(page: _Page, record: CaptureRecord, topic: str) -> bool:
+def _one_frame(page: Page, record: CaptureRecord, topic: str) -> bool:
     """A frame by name (resume frames with it) or by compile id."""
     found = [i for i, f in enumerate(record.frames) if topic in f.compile_ids]
     if not found:
@@ -652,49 +147,41 @@ def _one_frame(page: _Page, record: CaptureRecord, topic: str) -> bool:
     return bool(found)
 
 
-def _whole_frame(page: _Page, record: CaptureRecord, index: int) -> None:
+def _whole_frame(page: Page, record: CaptureRecord, index: int) -> None:
     frame = record.frames[index]
-    page.head(f"{name_text(frame.name)}: {_OUTCOMES.get(frame.outcome, frame.outcome)}")
+    page.head(f"{name_text(frame.name)}: {sections.OUTCOMES.get(frame.outcome, frame.outcome)}")
     if frame.reason:
         page.add(frame.reason, indent=1, hang=0)
-    _fix(page, frame.fix, indent=1)
+    sections.fix(page, frame.fix, indent=1)
     if frame.callers:
         page.add("called from:", indent=1)
-        _stack(page, frame.callers)
-    _frame_tree(
+        sections.stack(page, frame.callers)
+    sections.frame_tree(
         page, record, index if frame.resume_of is None else frame.resume_of, breaks_of.ops_by_frame(record)
     )
     for row in breaks_of.ranked(record):
         if any(e.frame == index for e in row.events):
-            _break_lines(page, record, breaks_of.ranked(record).index(row) + 1, row, advice=2)
+            sections.break_lines(page, record, breaks_of.ranked(record).index(row) + 1, row, advice=2)
     for story in stories(record):
         if story.index == index:
-            _story_lines(page, story, None)
+            sections.story_lines(page, story, None)
     for graph in _graphs_of(record, index)[-1:]:
         if graph.guards:
             page.head(f"Guards of its last variant [{graph.compile_id}]")
-            _guard_lines(page, graph.guards)
+            sections.guard_lines(page, graph.guards)
 
 
 def _graphs_of(record: CaptureRecord, index: int) -> list[GraphRecord]:
     return [g for g in captured_graphs(record) if g.frame == index]
 
 
-def _one_size(page: _Page, record: CaptureRecord, topic: str) -> bool:
+def _one_size(page: Page, record: CaptureRecord, topic: str) -> bool:
     rows = why(record, topic)
     if rows:
         page.head(f"Why {topic} is what it is")
-    for row in _merged(rows):
-        _why_lines(page, row)
+    for row in sections.merged(rows):
+        sections.why_lines(page, row)
     return bool(rows)
-
-
-def _merged(rows: Iterable[Why]) -> list[Why]:
-    """Rows that say the same of several graphs as one."""
-    graphs: dict[Why, list[str]] = {}
-    for row in rows:
-        graphs.setdefault(row._replace(graph=""), []).append(row.graph)
-    return [row._replace(graph=_ids(list(dict.fromkeys(found)))) for row, found in graphs.items()]
 
 
 def _unknown(record: CaptureRecord, topic: str) -> PeekError:
