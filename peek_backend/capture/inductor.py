@@ -31,10 +31,10 @@ _UNDO: list[Callable[[], None]] = []
 class CompileNotes:
     """What Inductor said during one compile of one graph; empty for another compiler. Plain data."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, cudagraphs_wanted: bool = False) -> None:
         self.cache: CacheOutcome | None = None
         self.kernels: dict[str, list[tuple[str, ...]]] = {}
-        self.cudagraphs_wanted = False
+        self.cudagraphs_wanted = cudagraphs_wanted
 
     @contextlib.contextmanager
     def taking(self) -> Iterator[None]:
@@ -50,7 +50,7 @@ class CompileNotes:
             if len(_OPEN) == 1:
                 _install()
         _NOW.notes = self
-        self.cudagraphs_wanted = bool(_config().triton.cudagraphs)
+        self.cudagraphs_wanted |= bool(_config().triton.cudagraphs)
         try:
             yield
         finally:
@@ -81,13 +81,12 @@ class CompileNotes:
         graph = compiled_graph(result)
         if graph is None or not self.cudagraphs_wanted:
             return ()
-        reasons = [graph.disabled_cudagraphs_reason] if graph.disabled_cudagraphs_reason else []
+        if "cuda" not in graph.device_types:
+            devices = ", ".join(sorted(graph.device_types)) or "no device"
+            return (CudagraphSkip(f"the graph runs on {devices}, not on cuda"),)
         info = graph.cudagraph_info
+        reasons = [graph.disabled_cudagraphs_reason] if graph.disabled_cudagraphs_reason else []
         reasons += list(getattr(info, "cudagraph_fail_reasons", ()) or ())
-        if not reasons and "cuda" not in graph.device_types:
-            reasons = [
-                f"the graph runs on {', '.join(sorted(graph.device_types)) or 'no device'}, not on cuda"
-            ]
         return tuple([skip_of(str(reason)) for reason in reasons])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -53,7 +53,7 @@ class StageReader:
         self, dynamo: GraphRecord, code: Any, wanted: Wanted, emit: Emit, flat: Sequence[int] | None = None
     ):
         self._dynamo, self._code, self._wanted, self._emit = dynamo, code, wanted, emit
-        self._flat = flat
+        self._flat, self._cudagraphs = flat, False
         self._trail = Trail(dynamo)
         self._sources = [n.source for n in dynamo.nodes if n.op == "placeholder"]
         self._info = StageInfo(by=wanted.by)
@@ -128,10 +128,12 @@ class StageReader:
     @contextlib.contextmanager
     def compiling(self, stage: str, gm: fx.GraphModule) -> Iterator[None]:
         """A compile of one of the graphs; an inference graph is seen here for the first time."""
-        self._notes = CompileNotes()
+        self._notes = CompileNotes(cudagraphs_wanted=self._cudagraphs)
         if stage == "inference":
             self._guarded("inference", lambda: self._traced("inference", gm, None))
         with self._notes.taking():
+            # Set while the forward compiles; when a backward compiles later, Inductor sets its options again further in.
+            self._cudagraphs = self._notes.cudagraphs_wanted
             yield
 
     def compiled(self, stage: str, gm: fx.GraphModule, result: Any) -> None:
@@ -197,14 +199,10 @@ class StageReader:
         return msgspec.structs.replace(child, nodes=tuple([_with_origin(n, o) for n, o in pairs]))
 
     def _with_lines(self, record: GraphRecord) -> GraphRecord:
-        """A node that torch gave no line has the line of the Dynamo node it came from (the write-back of an in-place op)."""
-        nodes = [n if n.source or n.op != "call_function" else self._with_line(n) for n in record.nodes]
+        """A node that torch gave no line has the line of a node it came from (the write-back of an in-place op)."""
+        known = {r.key: r for r in (self._dynamo, *self._records.values())}
+        nodes = [n if n.source or n.op != "call_function" else _with_line(n, known) for n in record.nodes]
         return msgspec.structs.replace(record, nodes=tuple(nodes))
-
-    def _with_line(self, node: NodeRecord) -> NodeRecord:
-        places = [i for key, i in node.origins if key == self._dynamo.key]
-        source = next((s for i in places if (s := self._dynamo.nodes[i].source) and s.line), None)
-        return node if source is None else msgspec.structs.replace(node, source=_elsewhere(source))
 
     def _origin(self, stage: str, gm: fx.GraphModule | None = None) -> Origin:
         graph = self._dynamo
@@ -257,6 +255,12 @@ class StageReader:
         record = known or template
         with contextlib.suppress(Exception):
             self._send(stage, msgspec.structs.replace(record, problems=(*record.problems, problem)))
+
+
+def _with_line(node: NodeRecord, known: Mapping[str, GraphRecord]) -> NodeRecord:
+    found = (known[key].nodes[i].source for key, i in node.origins if key in known)
+    source = next((s for s in found if s is not None and s.line), None)
+    return node if source is None else msgspec.structs.replace(node, source=_elsewhere(source))
 
 
 def _elsewhere(source: Source) -> Source:

@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from peek_backend.capture.inductor import skip_of
+from peek_backend.capture.inductor import CompileNotes, skip_of
 from peek_backend.errors import PeekError
 from tests.conftest import require
 
@@ -171,3 +172,23 @@ def test_why_there_are_no_cuda_graphs():
     skip = skip_of(text)
     assert skip.reason == "mutated inputs (1 instances)"
     assert (skip.user.file, skip.user.line, skip.user.code) == ("/src/model.py", 12, "self.cache.add_(1)")
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted", "said"),
+    [
+        ({"device_types": {"cpu"}}, True, ["the graph runs on cpu, not on cuda"]),
+        (
+            {"device_types": {"cuda"}, "disabled_cudagraphs_reason": "dynamic shapes"},
+            True,
+            ["dynamic shapes"],
+        ),
+        ({"device_types": {"cuda"}}, True, []),
+        ({"device_types": {"cpu"}}, False, []),
+    ],
+)
+def test_which_reasons_are_told(fields, wanted, said):
+    """Reasons are told only where CUDA graphs were asked for; a graph without a CUDA device needs no other."""
+    defaults = {"source_code": "", "disabled_cudagraphs_reason": None, "cudagraph_info": None}
+    notes = CompileNotes(cudagraphs_wanted=wanted)
+    assert [s.reason for s in notes.skips(SimpleNamespace(**defaults | fields))] == said
