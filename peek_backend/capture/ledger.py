@@ -150,7 +150,7 @@ class Ledger:
         self._compiles: dict[str, Compile] = {}
         self._looking: dict[str, _Looking] = {}
         self._frames_by_code: dict[int, Frame] = {}
-        self._outer_error: dict[str, BaseException | None] = {}
+        self._outer_error: dict[str, int] = {}  # by id: an exception keeps frames, and their tensors, alive
         self._last_reason: Any = None
         self._last_metric: Any = None
         self._register: Callable[[], None] = lambda: None
@@ -175,7 +175,7 @@ class Ledger:
 
     def _started(self, compile_id: str) -> None:
         with self._told(compile_id):
-            self._outer_error[compile_id] = sys.exc_info()[1]
+            self._outer_error[compile_id] = id(sys.exc_info()[1])
             self._begin(compile_id)
 
     def graph(self, index: int, output: Any, inputs: Sequence[Any]) -> None:
@@ -216,7 +216,7 @@ class Ledger:
             compile = self._compiles.get(compile_id)
             if compile is None or compile.ended:
                 return
-            if error is self._outer_error.pop(compile_id, None):
+            if id(error) == self._outer_error.pop(compile_id, None):
                 error = None  # the program compiles inside an except block of its own
             self._finish(compile, error)
         with self._told(compile_id):
