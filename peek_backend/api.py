@@ -130,6 +130,12 @@ class Record(CaptureRecord, frozen=True, omit_defaults=True):
 
         return explain_text(self, topic, width=width, details=details)
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What a notebook shows: the page in a sandboxed frame, a folded picture, a text tree."""
+        from .notebook import bundle
+
+        return bundle(self)
+
     def to_json(self) -> bytes:
         """The capture as JSON, as ``save`` writes it and ``load`` reads it."""
         from .snapshot import jsonfile

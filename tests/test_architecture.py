@@ -26,6 +26,7 @@ PIPELINE = ("errors", "model", "options", "snapshot", "passes", "analysis", "dif
 CAPTURE_USES = {"errors", "model", "options"}
 TOP = (
     "export",
+    "notebook",
     "report",
     "backend",
     "api",

@@ -21,7 +21,9 @@ VERBS = {
     "run": "Run a script or module and report everything that torch.compile did in it.",
     "inspect": "Compile one function or module on made-up inputs and show its graphs.",
     "dryrun": "Graph, FLOPs, bytes and memory of a model on any device, without device, memory or data.",
+    "check-fake": "Compare the fake kernels of custom ops with the real ones.",
     "show": "Show a saved capture or a .pt2 file as a table, a tree or a picture.",
+    "open": "Write the page of a capture, one offline file, and open it in the browser.",
     "trace": "Say what a node or a line came from and what became of it, over all stages.",
     "explain": "Say why: graph breaks, recompiles, guards, static sizes and compile times of a capture.",
     "snapshot": "Run a program and pin down what it compiled.",
@@ -33,7 +35,12 @@ VERBS = {
 }
 """The verbs, each a module of this package with a command of its name, and their help line."""
 
-_MODULES = {"inspect": "inspecting", "trace": "tracing"}  # no file hides a module of the standard library
+_MODULES = {
+    "check-fake": "checkfake",
+    "inspect": "inspecting",
+    "open": "opening",
+    "trace": "tracing",
+}  # no file hides a module of the standard library
 
 EPILOG = """Completion: eval "$(_PEEK_COMPLETE=bash_source peek)" in bash, zsh_source in zsh,
 _PEEK_COMPLETE=fish_source peek | source in fish."""
@@ -49,7 +56,9 @@ class Verbs(click.Group):
         if name not in VERBS:
             return None
         module = _MODULES.get(name, name)
-        return getattr(importlib.import_module(f".{module}", __package__), name)
+        found = importlib.import_module(f".{module}", __package__)
+        command = name.replace("-", "_")
+        return getattr(found, command, None) or getattr(found, f"{command}_")
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[Any, Any, list[str]]:
         if not args[0].startswith("-") and args[0] not in VERBS:

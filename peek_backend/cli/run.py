@@ -46,6 +46,7 @@ MOST_CHILDREN = 20  # lines that a report spends on child processes
 @click.option(
     "--trace", is_flag=True, help="Read torch's structured trace too; compiling takes 4 to 5 % longer."
 )
+@click.option("--open", "browse", is_flag=True, help="Write the page as well and open it in the browser.")
 @click.option("--stages", metavar="A,B,…", help="Stages to record: dynamo, joint, forward, …, or all.")
 @click.option(
     "--stages-from", metavar="WHERE", help="live (AOTAutograd's cache is off) or log (all caches are kept)."
@@ -53,7 +54,7 @@ MOST_CHILDREN = 20  # lines that a report spends on child processes
 @click.option("--color", metavar="WHEN", help="auto, always or never.")
 @click.argument("script")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
-def run(
+def run(  # noqa: PLR0913, PLR0917 - one for each switch, by name from click
     module: bool,
     output: str | None,
     script: str,
@@ -63,6 +64,7 @@ def run(
     stages: str | None,
     stages_from: str | None,
     tables: bool | None,
+    browse: bool,
     **display: Any,
 ) -> Callable[[], int]:
     """Run SCRIPT with ARGS as python would, and report every graph that torch.compile captured.
@@ -85,7 +87,7 @@ def run(
     watching = {"count_calls": count_calls, "trace": trace}
     watching |= {"stages": chosen.stages, "stages_from": chosen.stages_from}
     recorder = Recorder(root.absolute(), root.absolute(), **watching)
-    return lambda: _run(program, recorder, _Report(str(root), program.target, view, tables))
+    return lambda: _run(program, recorder, _Report(str(root), program.target, view, tables, browse))
 
 
 def _default_output(program: Program) -> Path:
@@ -123,15 +125,20 @@ def _finish(recorder: Recorder, report: _Report, pid: int) -> None:
     with contextlib.suppress(AttributeError, OSError, ValueError):
         sys.stdout.flush()
     recorder.finish()
-    if os.getpid() == pid and not report.silent:
-        report.print(recorder)
+    if os.getpid() == pid:
+        if not report.silent:
+            report.print(recorder)
+        report.open(recorder)
 
 
 class _Report:
     """What is printed to stderr when the program has ended."""
 
-    def __init__(self, path: str, program: str, view: View, tables: bool | None = None) -> None:
+    def __init__(
+        self, path: str, program: str, view: View, tables: bool | None = None, browse: bool = False
+    ) -> None:
         self.path, self.program, self.view, self.tables = path, program, view, tables
+        self.browse = browse
         self.silent = view.options.quiet
         self.stream = sys.stderr  # the program may put another in its place
 
@@ -145,6 +152,17 @@ class _Report:
             encoding = getattr(self.stream, "encoding", None) or "utf-8"
             self.stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
             self.stream.flush()
+
+    def open(self, recorder: Recorder) -> None:
+        """Write the page and open it, where that was asked for; a failure is told, and the program's exit stays its own."""
+        if not self.browse or recorder.session is None:
+            return
+        from .opening import open_page, page_path
+
+        try:
+            open_page(recorder.record, page_path(Path(self.path)))
+        except Exception as error:
+            tell(f"the page could not be written: {error}")
 
     def _lines(self, recorder: Recorder) -> Iterator[str]:
         children = children_of(recorder.root)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -118,12 +118,12 @@ MAX_INLINE = 1_500_000
 
 
 def notebook_bundle(
-    record: CaptureRecord, *, svg: str | None = None, file: str | None = None
+    record: CaptureRecord, *, svg: str | None = None, write: Callable[[str], str] | None = None
 ) -> dict[str, str]:
     """What a notebook shows of a record, by MIME type: ``text/plain`` a folded tree, ``text/html`` the page in a sandboxed frame.
 
-    ``svg``, a folded picture where Graphviz is at hand, is for readers that show no frames. ``file`` is where the page
-    was written, for a link where it is over MAX_INLINE; without it a big page shows as the plain overview.
+    ``svg``, a folded picture where Graphviz is at hand, is for readers that show no frames. ``write`` keeps a page over
+    MAX_INLINE in a file and returns its name for a link; without it a big page shows as the plain overview.
     """
     from ..text import render_text
 
@@ -133,9 +133,9 @@ def notebook_bundle(
         bundle["image/svg+xml"] = svg
     if len(html) <= MAX_INLINE:
         bundle["text/html"] = frame(html)
-    elif file is not None:
+    elif write is not None:
         bundle["text/html"] = (
-            f'<p><a href="{esc(file)}" target="_blank">Open the page ({len(html) / 1e6:.1f} MB)</a></p>'
+            f'<p><a href="{esc(write(html))}" target="_blank">Open the page ({len(html) / 1e6:.1f} MB)</a></p>'
         )
     else:
         bundle["text/html"] = plain_html(record, facts(record))

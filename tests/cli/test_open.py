@@ -1,0 +1,78 @@
+"""peek open: the page of a capture, written and opened; nothing is served."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+
+import pytest
+
+from peek_backend import snapshot
+from peek_backend.api import as_record
+from peek_backend.cli.entry import run
+from peek_backend.cli.opening import page_path
+from peek_backend.errors import PeekError
+from peek_backend.snapshot import jsonfile
+from tests.builders import capture, transformer
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "train.peek.json"
+    jsonfile.write(path, capture(transformer(2)))
+    return path
+
+
+def test_page_is_written_beside_the_capture_and_opened(saved, monkeypatch, capsys):
+    """The page goes beside the file, the browser gets its file: address, and the message says where it is."""
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
+    assert run(["open", str(saved)]) == 0
+    (url,) = opened
+    assert url.startswith("file:///") and url.endswith(".html")
+    assert (saved.parent / "train.peek.html").read_text().startswith("<!DOCTYPE html>")
+    assert ".html" in capsys.readouterr().err
+
+
+def test_without_a_browser_the_message_says_where(saved, monkeypatch, capsys):
+    """Where no browser can be opened the page is there all the same."""
+    monkeypatch.setattr(webbrowser, "open", lambda url: False)
+    target = saved.parent / "elsewhere.html"
+    assert run(["open", str(saved), "-o", str(target)]) == 0
+    assert target.read_text().startswith("<!DOCTYPE html>")
+    assert "no browser" in capsys.readouterr().err
+
+
+def test_what_is_no_capture_is_refused(tmp_path, capsys):
+    """A file that holds no capture is one message and exit code 2."""
+    bad = tmp_path / "x.json"
+    bad.write_text("{")
+    assert run(["open", str(bad)]) == 2
+    assert "x.json" in capsys.readouterr().err
+
+
+def test_notebook_shows_a_page_a_picture_and_a_tree(saved, monkeypatch, tmp_path):
+    """A notebook gets a framed page, a picture where one can be drawn, and text; a missing engine costs the picture alone."""
+    monkeypatch.chdir(tmp_path)
+    record = as_record(snapshot.read(saved))
+    assert {"text/plain", "text/html"} <= set(record._repr_mimebundle_())
+    monkeypatch.setattr("peek_backend.notebook.draw", _no_engine)
+    assert "image/svg+xml" not in record._repr_mimebundle_()
+
+
+def test_page_path_of_a_journal(tmp_path):
+    """A journal's page loses both of its suffixes."""
+    assert page_path(tmp_path / "train.peek.jsonl") == tmp_path / "train.html"
+
+
+def test_big_page_of_a_notebook_is_a_link_to_a_file(saved, monkeypatch, tmp_path):
+    """A page too big for a cell is written to peek-out and linked."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.modules["peek_backend.render.html.page"], "MAX_INLINE", 1000)
+    html = as_record(snapshot.read(saved))._repr_mimebundle_()["text/html"]
+    (written,) = (tmp_path / "peek-out").glob("record-*.html")
+    assert f'href="peek-out/{written.name}"' in html
+
+
+def _no_engine(*args):
+    raise PeekError("no engine")
