@@ -62,7 +62,8 @@ def _report(page: Page, record: CaptureRecord, *, details: bool) -> None:
         sections.times(page, record, None)
         sections.symbols(page, record)
         sections.guards(page, record)
-    sections.earlier(page, record)
+    if details or not record.graphs:
+        sections.earlier(page, record)
     sections.more(page, record, details=details)
 
 
@@ -84,6 +85,7 @@ TOPICS: dict[str, Callable[[Page, CaptureRecord], None]] = {
     "times": lambda page, record: sections.times(page, record, None),
     "symbols": sections.symbols,
     "guards": sections.guards,
+    "guards by line": lambda page, record: sections.guards(page, record, by_line=True),
 }
 """What can be asked for by one word."""
 
@@ -96,7 +98,7 @@ def _about(page: Page, record: CaptureRecord, topic: str) -> None:
 
 
 def _section(page: Page, record: CaptureRecord, topic: str) -> bool:
-    section = TOPICS.get(topic.lower())
+    section = TOPICS.get(" ".join(topic.lower().split()))
     if section is not None:
         section(page, record)
     return section is not None

@@ -6,7 +6,6 @@ Comes in: a Page and a record. Goes out: lines on the page.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from peek_backend.analysis import breaks as breaks_of
@@ -438,32 +437,55 @@ def _symbol_row(graph: GraphRecord, symbol: SymbolInfo) -> Why:
     return row._replace(verdict=row.verdict + hint)
 
 
-def guards(page: Page, record: CaptureRecord) -> None:
-    """The guards of every graph."""
+def guards(page: Page, record: CaptureRecord, *, by_line: bool = False) -> None:
+    """The guards of every graph, by source in the order of cost, or by the user's line."""
     if not any(graph.guards for graph in record.graphs):
         page.add("no guards are recorded")
     for graph in captured_graphs(record):
         if graph.guards:
             page.head(f"Guards of {name_text(graph.name)} [{graph.compile_id}]")
-            guard_lines(page, graph.guards)
+            _guards_by_line(page, graph.guards) if by_line else guard_lines(page, graph.guards)
+            _ambient_line(page, graph.guards)
 
 
 def guard_lines(page: Page, guards: Sequence[GuardInfo], limit: int | None = FEW_GUARDS) -> None:
-    """By source, the costliest check first; the process's own state is one line."""
-    own = [g for g in guards if not g.ambient]
+    """By source, the costliest check first."""
     grouped: dict[str, list[GuardInfo]] = {}
-    for guard in own:
-        grouped.setdefault(guard.source or guard.text, []).append(guard)
+    for guard in guards:
+        if not guard.ambient:
+            grouped.setdefault(guard.source or guard.text, []).append(guard)
     ranked = sorted(grouped.items(), key=lambda item: -sum(_COST.get(g.type, 1) for g in item[1]))
-    for source, group in ranked[:limit]:
-        texts = list(dict.fromkeys(g.text for g in group))
+    for _, group in ranked[:limit]:
         line = next((g.user for g in group if g.user is not None), None)
-        place = place_text(line.file, line.line) if line is not None else ""
-        words = "; ".join(t if source in t else f"{source}: {t}" for t in texts)
-        page.pair(words, place, indent=1)
+        page.pair(_guard_words(group), place_text(line.file, line.line) if line is not None else "", indent=1)
     if limit is not None and len(ranked) > limit:
         page.add(f"and {plural(len(ranked) - limit, 'more source')}", "dim", indent=1)
-    ambient = Counter(g.text for g in guards if g.ambient)
+
+
+def _guards_by_line(page: Page, guards: Sequence[GuardInfo]) -> None:
+    """Every line of the program that guards come from, in order, with the guards below it; those without a line last."""
+    grouped: dict[StackFrame | None, list[GuardInfo]] = {}
+    for guard in guards:
+        if not guard.ambient:
+            grouped.setdefault(guard.user, []).append(guard)
+    lines = sorted((line for line in grouped if line is not None), key=lambda line: (line.file, line.line))
+    for line in lines:
+        page.pair(line.code or line.function, place_text(line.file, line.line), "bold", indent=1)
+        page.add(_guard_words(grouped[line]), indent=3)
+    if None in grouped:
+        page.add("of no line of the program", "bold", indent=1)
+        page.add(_guard_words(grouped[None]), indent=3)
+
+
+def _guard_words(group: Sequence[GuardInfo]) -> str:
+    """Guards in a row: ``k == 3; x: float32 [4]``, each once."""
+    words = [g.text if g.source in g.text else f"{g.source}: {g.text}" for g in group]
+    return "; ".join(dict.fromkeys(words))
+
+
+def _ambient_line(page: Page, guards: Sequence[GuardInfo]) -> None:
+    """What belongs to the process rather than to an argument: one line."""
+    ambient = dict.fromkeys(g.text for g in guards if g.ambient)
     if ambient:
         page.add("of the process: " + ", ".join(ambient), "dim", indent=1)
 

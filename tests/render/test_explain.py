@@ -214,6 +214,10 @@ def test_ambient_guards_are_one_line():
     text = explain_text(capture(graph("f", "0/0", None, guards=guards)), "guards", width=80)
     assert text.index("x: float32 [4]") < text.index("k == 3")
     assert text.count("of the process: grad mode, default device") == 1
+    by_line = explain_text(capture(graph("f", "0/0", None, guards=guards)), "guards by line", width=80)
+    assert (
+        by_line.index("print(x.shape)") < by_line.index("k == 3") < by_line.index("of no line of the program")
+    )
 
 
 # --- why ---
