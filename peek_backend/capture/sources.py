@@ -100,7 +100,7 @@ class SourceReader:
         self._places: dict[str, tuple[StackFrame | None, int | None]] = {}
 
     def read(self, node: fx.Node) -> Source | None:
-        """The innermost user line and the module of a node; for a placeholder its input, or the line of a value saved for backward."""
+        """The innermost user line and the module of a node; for a placeholder its input, or a saved value's line."""
         if node.op == "placeholder" and "seq_nr" not in node.meta:
             return self._input(node)
         if node.op == "output":

@@ -13,7 +13,7 @@ SCHEMA_VERSION = 1
 
 
 class Environment(Struct, frozen=True, omit_defaults=True):
-    """What the capture ran on. ``settings`` holds the torch settings that change graphs, ``sources`` where each kind of fact came from."""
+    """What the capture ran on. ``settings`` are the torch settings that change graphs, ``sources`` where each fact came from."""
 
     peek: str = ""
     torch: str = ""

@@ -51,11 +51,12 @@ MAX_NESTING = 3
 class Source(Struct, frozen=True, gc=False, omit_defaults=True):
     """Where a node comes from.
 
-    ``file``, ``line``, ``function``, ``code``: the innermost user or library line, None for inputs. ``caller`` indexes the graph's
-    ``stacks``: the lines that led there, outermost first. ``module`` is the path below the compiled module
+    ``file``, ``line``, ``function``, ``code``: the innermost user or library line, None for inputs. ``caller`` indexes the
+    graph's ``stacks``: the lines that led there, outermost first. ``module`` is the path below the compiled module
     (``layers.0.mlp``; empty for its own forward), ``call`` the same path with ``@1`` where a module is called
     again. For a placeholder, ``input`` is its source as a person writes it (``fc1.weight``, ``batch[0]['ids']``),
-    ``input_kind`` one of ``parameter``, ``buffer``, ``argument``, ``global``, ``closure``, ``size``, ``state``, ``other``, and ``origin`` torch's own text.
+    ``input_kind`` one of ``parameter``, ``buffer``, ``argument``, ``global``, ``closure``, ``size``, ``state``, ``other``,
+    and ``origin`` torch's own text.
     """
 
     file: str | None = None
@@ -124,8 +125,8 @@ class SymbolInfo(Struct, frozen=True, gc=False, omit_defaults=True):
 class GraphRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     """One graph as a stage saw it.
 
-    ``stage``: ``dynamo``, ``joint``, ``forward``, ``backward``, ``inference``, ``post_grad``, ``kernels``, or ``fx`` for a graph that did not
-    come from a compile. ``children`` are the bodies of higher-order ops, each once, in order of discovery, those of
+    ``stage``: ``dynamo``, ``joint``, ``forward``, ``backward``, ``inference``, ``post_grad``, ``kernels``, or ``fx`` for a
+    graph that did not come from a compile. ``children`` are the bodies of higher-order ops, each once, in order of discovery, those of
     nested bodies too: nodes anywhere in the tree index the *root's* children by ``body``. ``name`` is the
     code's name (``MLP.forward``), for a child its attribute path. ``modules`` maps module paths to class
     names. ``rank``, ``attempt`` and ``call`` tell apart what one compile id can hold: ranks, Dynamo's restarts, and
@@ -149,13 +150,13 @@ class GraphRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     modules: dict[str, str] = {}
     stacks: tuple[tuple[StackFrame, ...], ...] = ()
     state: dict[str, str] = {}
-    # Dims that the program marked before the compile: ``{"x.shape[0]": "dynamic"}`` (or ``static``, ``unbacked``, ``maybe dynamic``).
+    # Dims that the program marked before the compile: ``{"x.shape[0]": "dynamic"}`` (or static, unbacked, maybe dynamic).
     marks: dict[str, str] = {}
     ended_by: BreakInfo | None = None
     never_ran: str | None = None
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = field(default=())
-    # Of a later stage than Dynamo's: how it came about, and of which half a post_grad or kernels graph is (``forward``, ``backward``).
+    # Of a later stage than Dynamo's: how it came about, and of which half a post_grad or kernels graph is.
     lowering: StageInfo | None = None
     part: str = ""
 

@@ -26,7 +26,10 @@ def test_a_big_page_is_a_link_to_its_file(monkeypatch):
     import sys
 
     monkeypatch.setattr(sys.modules["peek_backend.render.html.page"], "MAX_INLINE", 1000)
-    assert 'href="out/page.html"' in notebook_bundle(capture(20), write=lambda html: "out/page.html")["text/html"]
+    assert (
+        'href="out/page.html"'
+        in notebook_bundle(capture(20), write=lambda html: "out/page.html")["text/html"]
+    )
     assert "What to mend first" in notebook_bundle(capture(20))["text/html"]
 
 
