@@ -125,14 +125,14 @@ class Trail:
     def _differentiated(self, node: fx.Node) -> tuple[Place, ...]:
         """The origins of the forward nodes with the same sequence number; of these the ones of the same line and call."""
         found = self._by_seq.get(node.meta.get("seq_nr"), [])
-        stack, call = node.meta.get("stack_trace"), node.meta.get("fwd_source_fn_stack")
+        stack, call = node.meta.get("stack_trace"), _calls(node.meta.get("fwd_source_fn_stack"))
         same_line = [f for f in found if f[0] == stack] or found
         same_call = [f for f in same_line if call and f[1] == call] or same_line
         return _merged(f[2] for f in same_call)
 
     def _remember(self, node: fx.Node, places: tuple[Place, ...]) -> None:
         if "from_node" in node.meta and "seq_nr" in node.meta:
-            mark = (node.meta.get("stack_trace"), node.meta.get("source_fn_stack"), places)
+            mark = (node.meta.get("stack_trace"), _calls(node.meta.get("source_fn_stack")), places)
             self._by_seq.setdefault(node.meta["seq_nr"], []).append(mark)
 
     def add(self, stage: str, key: str | None, gm: fx.GraphModule, origins: Sequence[Origin]) -> None:
@@ -269,6 +269,13 @@ def is_copy_back(node: fx.Node) -> bool:
 
 def _name(node: fx.Node) -> str:
     return getattr(getattr(node.target, "overloadpacket", node.target), "__name__", str(node.target))
+
+
+def _calls(stack: Any) -> tuple[tuple[str, str], ...]:
+    """A stack of called functions by their names: the functions are the program's own objects, not ours to keep."""
+    return tuple(
+        [(str(name), getattr(function, "__qualname__", str(function))) for name, function in stack or ()]
+    )
 
 
 def _mark(node: fx.Node) -> tuple[Any, str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import io
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ import torch._dynamo.utils
 from torch._functorch import aot_autograd
 from torch._guards import TracingContext
 
+import peek_backend
 from peek_backend.capture.beside import copied
 
 from .helpers import Small, run_backward, staged
@@ -150,3 +153,28 @@ def test_a_copy_shares_tensors_and_nothing_else():
     assert bodies
     assert all(getattr(copy_, b).graph is not getattr(gm, b).graph for b in bodies)
     assert all(a is b for a, b in zip(gm.buffers(), copy_.buffers(), strict=True))
+
+
+@pytest.mark.parametrize("inner", [None, "aot_eager"])
+def test_nothing_of_torchs_is_kept(inner):
+    """Graph modules and fake tensors of all stages die with the compile, though the record and a waiting backward live on."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    alive = []
+
+    def backend(gm, inputs):
+        options = {"stages": "all", "quiet": True, "inner": inner}
+        alive.append(weakref.ref(gm))
+        ops = [
+            n for n in gm.graph.nodes if n.op.startswith("call")
+        ]  # torch keeps the inputs' fakes, with peek or without
+        alive.extend(weakref.ref(v) for n in ops if isinstance(v := n.meta.get("example_value"), FakeTensor))
+        return torch._dynamo.lookup_backend("peek")(gm, inputs, options=options)
+
+    with peek_backend.session() as session:
+        result = torch.compile(Small(), backend=backend)(torch.ones(2, 8))
+    del result
+    torch._dynamo.reset()
+    gc.collect()
+    assert len(session.record.graphs) == 4
+    assert [r() for r in alive if r() is not None] == []
