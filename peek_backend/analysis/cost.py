@@ -292,17 +292,20 @@ def _in_tree_order(paths: list[str]) -> list[str]:
     return found
 
 
-def check_symbols(record: CaptureRecord, given: Mapping[str, Number]) -> None:
-    """PeekError for a symbol that no graph has."""
-    known = {s.name for g in record.graphs for s in g.symbols} | {
-        name for _, g in costed(record) for n in g.nodes if n.cost for name in symbols_in(n.cost.flops)
-    }
+def resolved(record: CaptureRecord, given: Mapping[str, Number]) -> dict[str, Number]:
+    """Values by symbol, where ``given`` may use the caller's names of dims too. PeekError for a name that no graph has."""
+    names = record.dryrun.sizes if record.dryrun is not None else {}
+    known = {s.name for g in record.graphs for s in g.symbols}
+    known |= {name for _, g in costed(record) for n in g.nodes if n.cost for name in symbols_in(n.cost.flops)}
     for name in given:
-        if name not in known:
-            raise (
-                unknown_name("symbol", name, known)
-                if known
-                else PeekError(
-                    f"no symbol {name!r}", "every size is a number", "make a dim dynamic: 'i64[batch=8, 16]'"
-                )
-            )
+        if name not in known and name not in names:
+            raise _no_symbol(name, {*known, *names})
+    return {names.get(name, name): value for name, value in given.items()}
+
+
+def _no_symbol(name: str, known: set[str]) -> PeekError:
+    if known:
+        return unknown_name("symbol", name, known)
+    return PeekError(
+        f"no symbol {name!r}", "every size is a number", "make a dim dynamic: 'i64[batch=8, 16]'"
+    )

@@ -15,9 +15,11 @@ import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree as pytree
 
 from ..errors import PeekError
-from ..model import CaptureRecord, DryRun
+from ..model import CaptureRecord, DryRun, TensorMeta
+from ..model.inputs import TensorSpec
 from .cost import pricing
 from .fakes import Fakes, built, check_unreal, held_tensors
 from .inputs import build, check_call
@@ -69,8 +71,33 @@ def dry_run(
     fakes = Fakes(mode, wanted if real else torch.device("cpu"), grad=True)
     modules = list(_modules(function, (given, keywords)))
     about = _about(modules, wanted, asked)
-    record = _traced(function, (given, keywords), modules, fakes, asked, about)
+    record = _named(_traced(function, (given, keywords), modules, fakes, asked, about), (args, kwargs))
     return record if real else relabelled(record, "cpu", str(wanted))
+
+
+def _named(record: CaptureRecord, inputs: Any) -> CaptureRecord:
+    """The record with the symbols that the caller's names of dims became: those of inputs of that dtype and shape."""
+    specs = [s for s in pytree.tree_leaves(inputs) if isinstance(s, TensorSpec) and any(s.names)]
+    metas = [
+        n.value
+        for g in record.graphs
+        for n in g.nodes
+        if n.op == "placeholder" and isinstance(n.value, TensorMeta)
+    ]
+    sizes = {name: dim for spec in specs for meta in metas for name, dim in _symbols_of(spec, meta).items()}
+    if not sizes or record.dryrun is None:
+        return record
+    return msgspec.structs.replace(record, dryrun=msgspec.structs.replace(record.dryrun, sizes=sizes))
+
+
+def _symbols_of(spec: TensorSpec, meta: TensorMeta) -> dict[str, str]:
+    """Names and symbols of an input's dims, if it is the one that ``spec`` describes."""
+    if meta.dtype != spec.dtype or len(meta.shape) != len(spec.shape):
+        return {}
+    dims = list(zip(spec.names, spec.shape, meta.shape, strict=True))
+    if any(isinstance(dim, int) and dim != size for _, size, dim in dims):
+        return {}
+    return {name: dim for name, _, dim in dims if name and isinstance(dim, str) and dim.isidentifier()}
 
 
 def _traced(

@@ -44,7 +44,8 @@ class HeldTensor(Struct, frozen=True, gc=False, omit_defaults=True):
 class DryRun(Struct, frozen=True, omit_defaults=True):
     """What was tried without data: on which device, for inference or a training step, and with which model.
 
-    ``optimizer`` names the optimizer whose state a training step keeps; ``modules`` maps module paths to class names.
+    ``optimizer`` names the optimizer whose state a training step keeps; ``modules`` maps module paths to class names,
+    ``sizes`` the names that the caller gave dims (``batch``) to the symbols they became.
     """
 
     device: str
@@ -52,3 +53,4 @@ class DryRun(Struct, frozen=True, omit_defaults=True):
     optimizer: str = ""
     held: tuple[HeldTensor, ...] = ()
     modules: dict[str, str] = {}
+    sizes: dict[str, str] = {}

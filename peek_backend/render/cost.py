@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, costs
+from peek_backend.analysis.dims import symbols_in
 from peek_backend.errors import unknown_name
 from peek_backend.model import CaptureRecord, Dim
 
@@ -18,6 +19,7 @@ from .stages import table
 
 SORTS = ("order", "flops", "bytes", "parameters")
 _MAX_EXPRESSION = 48
+_MAX_LINE = 160
 _STEPS = ("", "k", "M", "G", "T", "P", "E", "Z")
 
 
@@ -65,6 +67,7 @@ def summary(record: CaptureRecord, sizes: Sizes | None = None) -> str:
         lines.append(f"FLOPs: {flops_text(found.flops)} ({passes})")
     else:
         lines.append(f"FLOPs: {flops_text(found.flops)}")
+    lines += _for_any_size(record)
     intensity = f", {ratio_text(found.intensity)} FLOP per byte" if found.intensity is not None else ""
     moved = (
         f"moved: {size_text(found.read)} read, {size_text(found.written)} written by ops that nothing fuses"
@@ -72,6 +75,24 @@ def summary(record: CaptureRecord, sizes: Sizes | None = None) -> str:
     lines.append(moved + intensity)
     lines += [f"not counted: {plural(count, 'node')}: {why}" for why, count in found.unknown]
     return "\n".join(lines)
+
+
+def _for_any_size(record: CaptureRecord) -> list[str]:
+    """FLOPs as an expression, and what its symbols stand for; nothing where every size is a number."""
+    flops = costs(record).flops
+    if isinstance(flops, int):
+        return []
+    names = (
+        {symbol: name for name, symbol in record.dryrun.sizes.items()} if record.dryrun is not None else {}
+    )
+    known = {s.name: s for graph in record.graphs for s in graph.symbols}
+    told = []
+    for symbol in sorted(symbols_in(flops)):
+        info = known.get(symbol)
+        source = names.get(symbol) or (next(iter(info.sources), "") if info is not None else "")
+        seen = f" ({info.hint} here)" if info is not None and info.hint is not None else ""
+        told.append(f"{symbol} = {source or 'read from data'}{seen}")
+    return [f"  of any size: {cut(flops, _MAX_LINE)}, where {', '.join(told)}"]
 
 
 def _parameters_line(found: Costs) -> str:

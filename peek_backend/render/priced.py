@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import cached_property
 
-from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, check_symbols, costs
+from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, costs, resolved
 from peek_backend.analysis.devices import Device, device_named
 from peek_backend.analysis.memory import Timeline, timeline
 from peek_backend.analysis.roofline import Roofline, roofline
@@ -27,9 +27,11 @@ class Cost:
         self._record, self._sizes = record, Sizes(given)
 
     def at(self, **sizes: int) -> Cost:
-        """The price at other sizes: ``cost.at(s0=8, s1=2048)``. Raises PeekError for a symbol that no graph has."""
-        check_symbols(self._record, sizes)
-        return Cost(self._record, sizes)
+        """The price at other sizes, by symbol or by the name that a spec gave the dim: ``cost.at(s0=8, batch=16)``.
+
+        Raises PeekError for a name that no graph has.
+        """
+        return Cost(self._record, resolved(self._record, sizes))
 
     @cached_property
     def totals(self) -> Costs:

@@ -305,6 +305,9 @@ def test_the_command_line_evaluates_symbols(dryrun):
     (symbol,) = {s.name for s in peek_backend.load("run.json").graphs[0].symbols}
     other = dryrun("Net", "--input", "f32[batch=8, 64]", "--at", f"{symbol}=16", "--format", "json")
     assert json.loads(other.out)["flops"] == 2 * json.loads(shown.out)["flops"]
+    named = dryrun("Net", "--input", "f32[batch=8, 64]", "--at", "batch=16")
+    assert f"{symbol} = batch (8 here)" in named.out
+    assert "FLOPs: 1.05 MFLOP" in named.out
 
 
 def test_the_command_line_tells_a_wall_and_shows_what_it_has(dryrun):
