@@ -164,11 +164,12 @@ def test_nothing_of_torchs_is_kept(inner):
 
     def backend(gm, inputs):
         options = {"stages": "all", "quiet": True, "inner": inner}
+        values = {n.name: n.meta.get("example_value") for n in gm.graph.nodes if n.op.startswith("call")}
+        values.pop(
+            "add_"
+        )  # gives its operand back, an input, and torch keeps the inputs' fakes, with peek or without
         alive.append(weakref.ref(gm))
-        ops = [
-            n for n in gm.graph.nodes if n.op.startswith("call")
-        ]  # torch keeps the inputs' fakes, with peek or without
-        alive.extend(weakref.ref(v) for n in ops if isinstance(v := n.meta.get("example_value"), FakeTensor))
+        alive.extend(weakref.ref(v) for v in values.values() if isinstance(v, FakeTensor))
         return torch._dynamo.lookup_backend("peek")(gm, inputs, options=options)
 
     with peek_backend.session() as session:
