@@ -6,6 +6,7 @@ command line share.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -13,11 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from msgspec.structs import replace
+
 from .diff import Diff, Policy, Verdict, compare, verdict
 from .diff.policy import load_policy
 from .errors import PeekError
+from .model import CaptureRecord
 from .model.snapshot import Snapshot
+from .snapshot.atomic import write_bytes
 from .snapshot.graphfile import FORMAT, decode_graph, print_graph
+from .snapshot.journal import SUFFIX as JOURNAL
+from .snapshot.journal import encode_record
 from .snapshot.store import Slot
 
 State = Literal["same", "changed", "missing", "nothing"]
@@ -123,6 +130,20 @@ def _asked(outcome: Outcome, update: Update) -> Written:
     if outcome.state == "changed":
         return "changed" if update in ("changed", "all") else ""
     return "reworded" if outcome.state == "same" and update == "all" and outcome.reworded else ""
+
+
+def keep_for_explain(record: CaptureRecord, slot: Slot) -> None:
+    """Put a capture where `peek explain` looks first. What the system refuses is let go: the comparison's result stands."""
+    folder = Path("peek-out")
+    with contextlib.suppress(PeekError):
+        if not (folder / ".gitignore").exists():
+            write_bytes(folder / ".gitignore", b"*\n")
+        write_bytes(folder / f"{slot.stem}{JOURNAL}", encode_record(record))
+
+
+def without_unused(judged: Verdict) -> Verdict:
+    """A verdict of one snapshot among several: whether an allowance is of use it alone cannot tell."""
+    return replace(judged, unused_allowances=())
 
 
 def in_ci(environ: Mapping[str, str] | None = None) -> bool:

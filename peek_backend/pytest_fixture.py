@@ -25,7 +25,18 @@ from .model import CaptureRecord
 from .model.snapshot import Snapshot
 from .passes.canonical import canonicalise
 from .passes.volatile import mark_volatile
-from .pinned import Outcome, Update, base_for, in_ci, judge, project_policy, settle, shown
+from .pinned import (
+    Outcome,
+    Update,
+    base_for,
+    in_ci,
+    judge,
+    keep_for_explain,
+    project_policy,
+    settle,
+    shown,
+    without_unused,
+)
 from .pytest_plugin import _name
 from .render.diff_text import joined, render_text
 from .snapshot.store import Slot
@@ -279,6 +290,8 @@ class GraphSnapshot:
             result["text"] = self._text(outcome, hints=())
             result |= told_to_github(outcome, settings.root)
         if did in ("", "pending") and outcome.failed:
+            if did == "pending" and outcome.compared:
+                keep_for_explain(record, slot)
             pytest.fail(self._failure(outcome, record, did == "pending"), pytrace=False)
 
     def _failure(self, outcome: Outcome, record: Record, pending: bool) -> str:
@@ -303,10 +316,10 @@ class GraphSnapshot:
         return self._text(outcome, hints=(f"accept: {test} --peek-update", *review))
 
     def _text(self, outcome: Outcome, hints: Sequence[str]) -> str:
-        """The diff. Whether an allowance is of use one snapshot cannot tell."""
+        """The diff in words."""
         assert outcome.verdict is not None
         return render_text(
-            replace(outcome.verdict, unused_allowances=()),
+            without_unused(outcome.verdict),
             width=self._settings.width,
             color=self._settings.color,
             where_is=shown(outcome.slot.path),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from .github import github_prefix, summarise_on_github
-from .pinned import Outcome, base_for, in_ci, project_policy, shown
+from .pinned import Outcome, base_for, in_ci, project_policy, shown, without_unused
 from .render.diff_github import MAX_COMMANDS, render_github
 from .render.diff_markdown import render_markdown
 from .snapshot.store import SUFFIX, delete, safe_stem, snapshots_in
@@ -31,7 +31,7 @@ def told_to_github(outcome: Outcome, root: Path) -> dict[str, Any]:
         return {}
     return {
         "github": render_github([outcome.verdict], prefix=github_prefix(root)),
-        "markdown": render_markdown(outcome.verdict, where_is=shown(outcome.slot.path)),
+        "markdown": render_markdown(without_unused(outcome.verdict), where_is=shown(outcome.slot.path)),
     }
 
 

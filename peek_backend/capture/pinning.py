@@ -141,12 +141,12 @@ def _marked(fn: Any, calls: Sequence[Call], marks: Sequence[Mark], *, ranges: bo
 
 
 def _check_names(found: Sequence[tuple[Mark, torch.Tensor]]) -> None:
-    """PeekError when sizes with one name differ: torch takes them for one size, and the call would have to be wrong."""
+    """PeekError when sizes with one name differ in one call: a word stands for one size."""
     sizes: dict[str, tuple[int, str]] = {}
     seen: set[tuple[str, int]] = set()
     for mark, tensor in found:
         if (mark.path, mark.dim) in seen:
-            sizes.clear()  # the next call has sizes of its own
+            sizes.clear()  # the next call
             seen.clear()
         seen.add((mark.path, mark.dim))
         size, where = tensor.shape[mark.dim], f"{mark.path}.shape[{mark.dim}]"

@@ -15,7 +15,7 @@ from pathlib import Path
 from ..diff import Diff, Policy, Verdict, compare, verdict
 from ..errors import PeekError
 from ..model.snapshot import Snapshot
-from ..pinned import project_policy, project_root
+from ..pinned import project_policy, project_root, without_unused
 from ..snapshot.graphfile import read_graph
 from ..snapshot.store import Slot, bases_below, pending_in, safe_stem, snapshots_in
 
@@ -82,7 +82,7 @@ def waiting(slot: Slot, policy: Policy, *, strict: bool = False) -> Waiting:
         diff = compare(read_graph(slot.path), new)
     except PeekError as error:
         return Waiting(slot, error=error)
-    return Waiting(slot, new, diff, verdict(diff, policy, strict=strict))
+    return Waiting(slot, new, diff, without_unused(verdict(diff, policy, strict=strict)))
 
 
 def why_obsolete(slot: Slot, found: Snapshot | None, where: Project) -> str:

@@ -14,7 +14,7 @@ import click
 
 from ..errors import PeekError, unknown_name
 from ..options import resolve, wants_color
-from ..pinned import project_policy, project_root
+from ..pinned import project_policy, project_root, without_unused
 from ..snapshot.atomic import write_bytes
 from .operands import Missing, Side, sides
 from .output import tell, write_stdout
@@ -106,7 +106,8 @@ def _pairs(left: Side, right: Side, policy: Policy, strict: bool) -> Iterator[Pa
         new = right.files[path]()
         found = compare(left.files[path](), new)
         nothing = any(entry.state == "NOTHING" for entry in new.skipped)
-        yield Pair(path, verdict(found, policy, strict=strict), found, nothing=nothing)
+        judged = verdict(found, policy, strict=strict)
+        yield Pair(path, without_unused(judged) if path else judged, found, nothing=nothing)
 
 
 def exit_code(pairs: Sequence[Pair]) -> int:
