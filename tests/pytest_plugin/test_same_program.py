@@ -1,0 +1,202 @@
+"""Same program, same snapshot: in other processes, folders, hash seeds, with comments between, and under other names."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from peek_backend.diff import compare
+from peek_backend.snapshot.graphfile import read_graph
+from tests.conftest import require
+
+ROOT = Path(__file__).resolve().parents[2]
+
+FEW = """
+import torch
+import torch.nn.functional as F
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = torch.nn.Linear(8, 8)
+        self.scale = torch.nn.Buffer(torch.ones(8))
+
+    def forward(self, x, flag):
+        hidden = F.relu(self.lin(x)) * self.scale
+        if flag:
+            hidden = hidden + x
+        return hidden, {"sum": hidden.sum(), "shape": hidden.shape[0]}
+
+
+def sizes(x, y):
+    total = torch.cat([x, y])
+    wide = total.reshape(-1, 2)
+    return wide[: x.shape[0]] * y.shape[0]
+
+
+def broken(x):
+    first = x.sin()
+    print("in between")
+    second = first.cos()
+    return second + 1
+
+
+def branches(x):
+    return torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (x,))
+
+
+def picked(x):
+    names = {"a", "b", "c"}
+    table = {name: x * i for i, name in enumerate(sorted(names))}
+    return table["a"] + table["c"]
+
+
+def many(*xs, **named):
+    return sum(xs) * named["factor"] + named["bias"]
+
+
+def calls():
+    x, y = torch.ones(6, 8), torch.ones(4, 8)
+    yield "block", Block(), (x, True), {}, {"x": {0: "batch"}}
+    yield "sizes", sizes, (x, y), {}, {"x": 0, "y": 0}
+    yield "broken", broken, (x,), {}, None
+    yield "branches", branches, (x,), {}, None
+    yield "picked", picked, (x,), {}, True
+    yield "many", many, (x, x), {"factor": x, "bias": 2}, None
+"""
+
+OPS = (
+    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "deg2rad", "digamma", "erf", "erfc", "erfinv", "exp",
+    "exp2", "expm1", "floor", "frac", "i0", "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p", "log2",
+    "logit", "neg", "nan_to_num", "positive", "rad2deg", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sign",
+    "signbit", "sin", "sinc", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "cumsum0", "cumprod0", "softmax0",
+    "log_softmax0", "flip0", "sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "std", "var", "median",
+    "norm", "numel0", "t", "ravel", "clone", "isreal", "sgn", "arctan", "arcsin", "arccos", "diag", "tril", "triu",
+    "logsumexp0", "unsqueeze0", "argsort", "sort",
+)  # fmt: skip
+
+
+def many_programs() -> str:
+    """The few programs, and one for each of OPS, with dynamic sizes for every other."""
+    text = FEW
+    for op in OPS:
+        call = f"torch.{op[:-1]}(y, 0)" if op.endswith("0") and op not in ("i0",) else f"torch.{op}(y)"
+        if op == "numel0":
+            call = "y * y.numel()"
+        if op == "flip0":
+            call = "torch.flip(y, [0])"
+        text += f"\n\ndef f_{op}(x):\n    y = x * 2\n    z = {call}\n    return z\n"
+    text += "\n\ndef more():\n    x = torch.rand(6, 8)\n"
+    for n, op in enumerate(OPS):
+        text += f"    yield 'f_{op}', f_{op}, (x,), {{}}, {'{}' if n % 2 else '{chr(120): 0}'}\n"
+    return text + _MODELS
+
+
+_MODELS = """
+
+def models():
+    from transformers import BertConfig, BertModel, GPT2Config, GPT2Model, LlamaConfig, LlamaForCausalLM
+
+    ids = torch.zeros(2, 8, dtype=torch.long)
+    small = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, vocab_size=50)
+    yield "bert", BertModel(BertConfig(**small)).eval(), (ids,), {}, None
+    yield "gpt2", GPT2Model(GPT2Config(n_embd=32, n_layer=2, n_head=2, vocab_size=50)).eval(), (ids,), {}, None
+    yield "llama", LlamaForCausalLM(LlamaConfig(**small)).eval(), (ids,), {"use_cache": False}, None
+    for layers in range(1, 17):
+        config = LlamaConfig(**small | {"num_hidden_layers": layers})
+        if layers <= 4:
+            yield f"llama{layers}", LlamaForCausalLM(config).eval(), (ids,), {"use_cache": False}, {"input_ids": 1}
+"""
+
+MAIN = """
+if __name__ == "__main__":
+    import sys
+    from pathlib import Path
+
+    from peek_backend.capture.pinning import pin
+    from peek_backend.passes.canonical import canonicalise
+    from peek_backend.snapshot.graphfile import print_graph
+
+    folder = Path(sys.argv[1])
+    folder.mkdir()
+    sources = [calls(), *[globals()[name]() for name in ("more", "models") if name in globals()]]
+    for source in sources:
+        for name, fn, args, kwargs, dynamic in source:
+            with torch.no_grad():
+                found = pin(fn, [(args, kwargs)], dynamic=dynamic)
+            text = print_graph(canonicalise(found.record, name=name, root=str(Path(__file__).parent), env=found.env))
+            (folder / f"{name}.graph").write_text(text, encoding="utf-8")
+"""
+
+
+def snapshots(folder: Path, text: str, seed: str) -> dict[str, bytes]:
+    """The files that the programs in ``text`` give in a process of its own, run in ``folder``."""
+    folder.mkdir(parents=True)
+    (folder / "programs.py").write_text(text + MAIN)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed}
+    command = [sys.executable, "programs.py", "out"]
+    done = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=500
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return {path.name: path.read_bytes() for path in sorted((folder / "out").glob("*.graph"))}
+
+
+def with_comments(text: str) -> str:
+    """Comment lines before every statement: no line keeps its number."""
+    return re.sub(r"^( *)(?=\w)", r"\1# a comment\n\1", text, flags=re.M).replace(
+        "# a comment\n        super", "super", 1
+    )
+
+
+NEW_NAMES = {
+    "hidden": "h_out",
+    "total": "joined",
+    "wide": "flat",
+    "first": "one",
+    "second": "two",
+    "flag": "residual",
+}
+
+
+def renamed(text: str) -> str:
+    """Other names for locals and for an argument."""
+    for old, new in NEW_NAMES.items():
+        text = re.sub(rf"\b{old}\b", new, text)
+    return text
+
+
+def check_same(tmp_path: Path, text: str, least: int) -> None:
+    first = snapshots(tmp_path / "a", text, "1")
+    assert len(first) >= least
+    assert all(b"NOTHING" not in data for data in first.values())
+    other = snapshots(tmp_path / "elsewhere" / "deep er", with_comments(text), "2")
+    assert {name for name in first if first[name] != other[name]} == set()
+
+
+def test_files_are_equal_to_the_byte(tmp_path):
+    """Another process, hash seed and folder, and comment lines in between, change no byte."""
+    check_same(tmp_path, FEW, least=6)
+
+
+def test_other_names_are_an_empty_diff(tmp_path):
+    """Renamed locals and arguments give files whose diff is empty."""
+    snapshots(tmp_path / "a", FEW, "0")
+    snapshots(tmp_path / "b", renamed(FEW), "0")
+    for path in sorted((tmp_path / "a/out").glob("*.graph")):
+        diff = compare(read_graph(path), read_graph(tmp_path / "b/out" / path.name))
+        assert diff.is_empty, (path.name, diff.edits)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_hundred_programs_are_equal_to_the_byte(tmp_path):
+    """The same for a hundred programs, transformers models among them."""
+    require("transformers")
+    check_same(tmp_path, many_programs(), least=100)
