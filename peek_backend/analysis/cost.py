@@ -99,22 +99,21 @@ class Sizes:
 
 
 def costed(record: CaptureRecord) -> list[tuple[str, GraphRecord]]:
-    """The graphs to add up, each with the pass it belongs to.
+    """The graphs to add up, each with the pass it belongs to, in the order in which they run.
 
-    Of a training step the forward and the backward that AOTAutograd cut; of graphs without those the captured ones. Raises
-    PeekError when no node has a cost.
+    Of a training step the forward and the backward that AOTAutograd cut, backwards from the last forward to the first; of
+    graphs without those the captured ones. Raises PeekError when no node has a cost.
     """
-    forward = [("forward", g) for g in record.graphs if g.stage == "forward"]
-    found = forward + [("backward", g) for g in record.graphs if g.stage == "backward"]
-    cut = {_call(g) for _, g in forward}
-    found += [("forward", g) for g in captured_graphs(record) if _call(g) not in cut]
-    if record.graphs and not any(n.cost is not None for _, g in found for n in g.nodes):
-        raise PeekError(
-            "this capture has no costs",
-            "its graphs were recorded without",
-            "use dryrun, or inspect(…, cost=True)",
-        )
-    return found
+    captured = {id(g) for g in captured_graphs(record)}
+    cut = {_call(g) for g in record.graphs if g.stage == "forward"}
+    forward = [
+        g for g in record.graphs if g.stage == "forward" or (id(g) in captured and _call(g) not in cut)
+    ]
+    backward = [g for g in reversed(record.graphs) if g.stage == "backward"]
+    if forward and not any(n.cost is not None for g in (*forward, *backward) for n in g.nodes):
+        fix = "use dryrun, or inspect(…, cost=True)"
+        raise PeekError("this capture has no costs", "its graphs were recorded without", fix)
+    return [("forward", g) for g in forward] + [("backward", g) for g in backward]
 
 
 def _call(graph: GraphRecord) -> tuple[Any, ...]:

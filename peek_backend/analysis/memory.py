@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -118,6 +118,8 @@ class _Tracks:
         self._record, self._sizes = record, sizes
         self._runs = costed(record)
         self._graphs = [graph for _, graph in self._runs]
+        self._forwards = [graph for which, graph in self._runs if which == "forward"]
+        self._training = record.dryrun is not None and record.dryrun.train
         self._blocks: list[Block] = []
         self._steps: list[tuple[int, int]] = []
         self._unknown = 0
@@ -160,8 +162,8 @@ class _Tracks:
         for node in graph.nodes:
             self._born(index, which, node, known, at.get(node.index, start))
         self._dies(graph, at, finish, known)
-        self._held_by_caller(which, known, finish)
-        self._named(which, graph, known, finish)
+        self._held_by_caller(which, graph, known, finish)
+        self._returned(which, graph, known, finish)
         self._scratch(index, graph, at)
         return [s for s in known.values() if s.graph == index]
 
@@ -186,14 +188,16 @@ class _Tracks:
             nbytes = 0
         return _Storage(_kind(which, node), nbytes, born, index, node.index)
 
-    def _held_by_caller(self, which: str, known: dict[int, _Storage], finish: int) -> None:
+    def _held_by_caller(
+        self, which: str, graph: GraphRecord, known: dict[int, _Storage], finish: int
+    ) -> None:
         """The caller keeps what it passes in through the call, in training through the backward too."""
         if which == "backward":
             return  # tangents are handed over
-        about = self._record.dryrun
+        stays = self._training and graph is self._forwards[0]
         for storage in known.values():
             if storage.kind == "inputs":
-                storage.last, storage.stays = finish, about is not None and about.train
+                storage.last, storage.stays = finish, stays
 
     def _dies(self, graph: GraphRecord, at: dict[int, int], finish: int, known: dict[int, _Storage]) -> None:
         """Each storage lives through the last step that reads a node that holds it."""
@@ -206,42 +210,49 @@ class _Tracks:
                 if (storage := known.get(number)) is not None:
                     storage.last = max(storage.last, last)
 
-    def _named(self, which: str, graph: GraphRecord, known: dict[int, _Storage], finish: int) -> None:
-        """What the graph returns has a kind of its own, and what a forward saves is kept for the backward of the same call."""
-        results = _results(graph)
-        lowering = graph.lowering
-        own = (
-            len(results) if lowering is None or lowering.forward_outputs is None else lowering.forward_outputs
-        )
-        written_back = {m.output for m in lowering.mutated} if lowering is not None else set()
-        for position, node in enumerate(results):
+    def _returned(self, which: str, graph: GraphRecord, known: dict[int, _Storage], finish: int) -> None:
+        """What the graph returns has a kind of its own and lives on: outputs, gradients, what is saved for the backward."""
+        ends = _Ends.of(graph)
+        for position, node in enumerate(ends.results):
             if node is None:
                 continue
-            for number in _numbers(node.value):
-                self._returned(
-                    which, known[number], position, own, position in written_back, finish
-                ) if number in known else None
-        if which == "forward" and lowering is not None:
-            saved = [n for n in results[own:] if n is not None]
-            self._saved[_call(graph)] = {
-                n.name: known[i] for n in saved for i in _numbers(n.value)[:1] if i in known
-            }
+            storages = [known[i] for i in _numbers(node.value) if i in known]
+            for storage in storages:
+                if which == "backward":
+                    self._gradient(graph, storage, position, finish)
+                else:
+                    self._output(graph, storage, ends.role(position), finish)
+            if storages and ends.role(position) == "saved activations":
+                self._saved.setdefault(_call(graph), {})[node.name] = storages[0]
 
-    def _returned(
-        self, which: str, storage: _Storage, position: int, own: int, written_back: bool, finish: int
-    ) -> None:
+    def _output(self, graph: GraphRecord, storage: _Storage, role: str, finish: int) -> None:
+        """The caller keeps the last forward's outputs, in training to the end; what is written back to an input is gone then."""
         if storage.kind == "temporaries":
-            kind = (
-                "gradients" if which == "backward" else "outputs" if position < own else "saved activations"
-            )
-            storage.kind = kind
-        if which == "backward" and storage.kind == "gradients":
-            storage.stays = True
-        elif position < own and not written_back:
-            storage.stays = storage.kind == "outputs" and bool(
-                self._record.dryrun and self._record.dryrun.train
-            )
+            storage.kind = role or "outputs"
+        if role == "outputs":
             storage.last = max(storage.last, finish)
+            storage.stays |= storage.kind == "outputs" and self._training and graph is self._forwards[-1]
+
+    def _gradient(self, graph: GraphRecord, storage: _Storage, position: int, finish: int) -> None:
+        """Gradients of parameters stay; those of values between two graphs are handed to the backward that comes next."""
+        if storage.kind != "temporaries":
+            return
+        storage.kind = "gradients"
+        entries = graph.lowering.gradients if graph.lowering is not None else ()
+        ordinal = entries[position] if position < len(entries) else None
+        storage.stays = _call(graph) == _call(self._forwards[0]) or self._is_parameter(graph, ordinal)
+        storage.last = max(storage.last, finish)
+
+    def _is_parameter(self, graph: GraphRecord, ordinal: int | None) -> bool:
+        """Whether an input of the captured graph that this one was made of is a parameter; unknown ones are taken for one."""
+        captured = next(
+            (g for g in self._record.graphs if g.stage == "dynamo" and _call(g) == _call(graph)), None
+        )
+        inputs = [n for n in captured.nodes if n.op == "placeholder"] if captured is not None else []
+        if ordinal is None or ordinal >= len(inputs):
+            return True
+        source = inputs[ordinal].source
+        return source is None or source.input_kind == "parameter"
 
     def _scratch(self, index: int, graph: GraphRecord, at: dict[int, int]) -> None:
         for node in graph.nodes:
@@ -299,6 +310,28 @@ def _results(graph: GraphRecord) -> list[NodeRecord | None]:
         return []
     items = end.args[0] if isinstance(end.args[0], tuple) else (end.args[0],)
     return [_node(graph, item) for item in items]
+
+
+class _Ends(NamedTuple):
+    """What a graph returns: its ``results``, of which the first ``own`` are the program's, the rest saved for the backward;
+    ``written_back`` are positions of results that only update an input after the call."""
+
+    results: list[NodeRecord | None]
+    own: int
+    written_back: frozenset[int | None]
+
+    @classmethod
+    def of(cls, graph: GraphRecord) -> _Ends:
+        results, lowering = _results(graph), graph.lowering
+        if lowering is None or lowering.forward_outputs is None:
+            return cls(results, len(results), frozenset())
+        return cls(results, lowering.forward_outputs, frozenset(m.output for m in lowering.mutated))
+
+    def role(self, position: int) -> str:
+        """``outputs``, ``saved activations``, or nothing for what is gone after it was written back."""
+        if position >= self.own:
+            return "saved activations"
+        return "" if position in self.written_back else "outputs"
 
 
 def _node(graph: GraphRecord, item: Any) -> NodeRecord | None:

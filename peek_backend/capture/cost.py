@@ -40,9 +40,9 @@ def pricing() -> Iterator[Pricer]:
         _ACTIVE.reset(token)
 
 
-def active_pricer() -> Pricer | None:
-    """The pricer of the ``pricing`` block that runs, if one does."""
-    return _ACTIVE.get()
+def active_pricer(stage: str) -> Pricer | None:
+    """The pricer of the ``pricing`` block that runs, if one does; None for a stage whose halves, or whose source, are priced."""
+    return _ACTIVE.get() if stage not in ("joint", "post_grad", "kernels") else None
 
 
 class _Bill(NamedTuple):
@@ -125,6 +125,7 @@ class GraphPricer:
         self._autocasts: dict[fx.Node, Any] = {}
         self._casts: list[tuple[torch.dtype, bool]] = [_ambient_autocast()]
         self._seen: set[int] = set()
+        self._told: dict[fx.Node, Any] = {}
 
     def price(self, node: fx.Node, value: Any) -> NodeCost | None:
         """The cost of a node that computes; None for the others. ``value`` is its record, for the numbers of its storages."""
@@ -161,25 +162,41 @@ class GraphPricer:
         """Whether a node only switches a setting of torch; the setting is taken over where it matters to costs."""
         name = getattr(node.target, "__name__", "")
         if name == "_enter_autocast":
-            _device, dtype, enabled, *_ = (*node.args, None, True, None)
-            self._casts.append((dtype or torch.get_autocast_dtype("cpu"), bool(enabled)))
+            device, dtype, enabled, *_ = (*node.args, None, True, None)
+            self._casts.append((dtype or torch.get_autocast_dtype(str(device)), bool(enabled)))
         elif name == "_exit_autocast" and len(self._casts) > 1:
             self._casts.pop()
         return name in _SWITCHES or name.endswith(("_increment_nesting", "_decrement_nesting", "_batch_dim"))
 
     def _key(self, node: fx.Node) -> Any:
-        args = fx.map_arg((node.args, node.kwargs), self._value_of)
-        leaves, spec = pytree.tree_flatten(args)
         value = self._value_of(node)
         # Sizes that depend on data are in the result alone.
         sizes = tuple(
             [_size(s) for t in _leaf_tensors(value) for s in t.shape if isinstance(s, torch.SymInt)]
         )
-        told = tuple([_told(leaf) for leaf in leaves])
-        return (node.op, node.target, spec, told, self._casts[-1], _batch(value), sizes)
+        args = tuple([self._told_arg(a) for a in node.args])
+        kwargs = tuple([(name, self._told_arg(a)) for name, a in node.kwargs.items()])
+        return (node.op, node.target, args, kwargs, self._casts[-1], _batch(value), sizes)
+
+    def _told_arg(self, arg: Any) -> Any:
+        """What tells an argument from others; that of a node is worked out once for all its readers."""
+        if isinstance(arg, fx.Node):
+            known = self._told.get(arg)
+            if known is None:
+                known = self._told[arg] = _told(self._value_of(arg))
+            return known
+        if isinstance(arg, (tuple, list)):
+            return (type(arg), *[self._told_arg(a) for a in arg])
+        if isinstance(arg, dict):
+            return (dict, *[(key, self._told_arg(a)) for key, a in arg.items()])
+        if isinstance(arg, slice):
+            return (slice, *[self._told_arg(a) for a in (arg.start, arg.stop, arg.step)])
+        return _told(arg)
 
     def _run(self, node: fx.Node) -> _Bill:
-        with _quiet(self._mode, self._casts[-1]):
+        # In a graph of ATen ops the casts are nodes of their own.
+        cast = self._casts[-1] if not isinstance(node.target, torch._ops.OpOverload) else _NO_CAST
+        with _quiet(self._mode, cast):
             times = _batch(self._value_of(node))
             twins = _Twins()
             args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: twins.of(self._value_of(n)))
@@ -289,20 +306,22 @@ def _storage_bytes(tensor: torch.Tensor) -> Any:
     return tensor.untyped_storage().nbytes()
 
 
-def _told(leaf: Any) -> Any:
-    """What tells one argument from another, for the cost of an op: metadata of tensors, values of plain things."""
-    if isinstance(leaf, torch.Tensor):
-        strided = leaf.layout is torch.strided and not leaf.is_nested
-        stride = tuple([_size(s) for s in leaf.stride()]) if strided else leaf.layout
-        return (torch.Tensor, tuple([_size(s) for s in leaf.shape]), stride, leaf.dtype, _batch(leaf))
-    if isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        return (type(leaf), leaf.node._expr)
-    if isinstance(leaf, _ITEMS):
-        return (type(leaf), leaf)  # 1, 1.0 and True are equal
-    if isinstance(leaf, torch.nn.Module):
-        return (torch.nn.Module, id(leaf))
-    hash(leaf)
-    return leaf
+def _told(value: Any) -> Any:
+    """What tells one value from another, for the cost of an op: metadata of tensors, values of plain things."""
+    if isinstance(value, torch.Tensor):
+        strided = value.layout is torch.strided and not value.is_nested
+        stride = tuple([_size(s) for s in value.stride()]) if strided else value.layout
+        return (torch.Tensor, tuple([_size(s) for s in value.shape]), stride, value.dtype, _batch(value))
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return (type(value), value.node._expr)
+    if isinstance(value, _ITEMS):
+        return (type(value), value)  # 1, 1.0 and True are equal
+    if isinstance(value, torch.nn.Module):
+        return (torch.nn.Module, id(value))
+    if isinstance(value, (tuple, list)):
+        return (type(value), *map(_told, value))
+    hash(value)
+    return value
 
 
 def _size(size: Any) -> Any:
@@ -356,7 +375,10 @@ def _ambient_autocast() -> tuple[torch.dtype, bool]:
         with contextlib.suppress(RuntimeError):
             if torch.is_autocast_enabled(device):
                 return torch.get_autocast_dtype(device), True
-    return torch.bfloat16, False
+    return _NO_CAST
+
+
+_NO_CAST = (torch.bfloat16, False)
 
 
 class _Meter(TorchDispatchMode):

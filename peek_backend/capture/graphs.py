@@ -189,7 +189,7 @@ class _BodyReader:
         placeholders = [n for n in nodes if n.op == "placeholder"]
         self.entries = dict(zip(placeholders, inputs, strict=False))
         self._attributes: dict[str, Any] = {}
-        pricer = active_pricer()
+        pricer = active_pricer(tree.origin.stage)
         self.pricer = pricer.graph(self.value_of, tree.shape_env) if pricer is not None else None
 
     def read(self) -> tuple[NodeRecord, ...]:

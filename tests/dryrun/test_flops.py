@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -174,3 +176,27 @@ def test_inspect_prices_on_request():
     assert peek_backend.inspect(lambda x: x @ x.t(), x, cost=True).cost.flops == 2 * 4 * 4 * 8
     with pytest.raises(peek_backend.PeekError, match="cost=True"):
         _ = peek_backend.inspect(lambda x: x @ x.t(), x).cost.flops
+
+
+def test_pricing_adds_no_guard():
+    """A dynamic function that is priced while it compiles is compiled once, with the guards that it has without."""
+    from torch._dynamo.testing import CompileCounter
+
+    from peek_backend.capture.cost import pricing
+
+    def f(x, w):
+        return torch.cat([F.gelu(x @ w), x @ w]).view(2, -1, 16).unfold(1, 3, 2).sum(-1)
+
+    def guards(priced: bool) -> list[str]:
+        torch._dynamo.reset()
+        counter = CompileCounter()
+        compiled = torch.compile(f, backend=counter, dynamic=True)
+        with peek_backend.session() as session, pricing() if priced else contextlib.nullcontext():
+            for rows in (10, 11, 12):
+                compiled(torch.ones(rows, 6), torch.ones(6, 16))
+        assert counter.frame_count == 1
+        (graph,) = session.record.graphs
+        assert any(n.cost is not None for n in graph.nodes) == priced
+        return [g.text if hasattr(g, "text") else str(g) for g in graph.guards]
+
+    assert guards(True) == guards(False)

@@ -203,3 +203,23 @@ def test_a_graph_without_ops_has_a_picture():
     cost = peek_backend.dryrun(lambda x: x.view(-1)[:0], "f32[16]").cost
     assert cost.peak_memory == 64
     assert cost.memory_svg().startswith("<svg")
+
+
+def test_backwards_run_from_the_last_forward_to_the_first():
+    """With a graph break the last forward's backward comes first; parameters' gradients pile up, those between graphs do not."""
+
+    class Broken(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x):
+            y = self.a(x).relu()
+            torch._dynamo.graph_break()
+            return self.b(y).sum()
+
+    memory = peek_backend.dryrun(Broken, "f32[4, 8]", train=True).cost.memory
+    stages = [(g.compile_id, g.stage) for g in memory.graphs]
+    first, second = stages[0][0], stages[1][0]
+    assert stages == [(first, "forward"), (second, "forward"), (second, "backward"), (first, "backward")]
+    assert memory.by_kind(len(memory.steps) - 1)["gradients"] == 2 * 4 * 72
