@@ -8,7 +8,7 @@ from tests.conftest import require
 
 from . import gallery
 
-NEEDS = {"12_inductor": ["g++"], "13_models": ["transformers", "dot"]}
+NEEDS = {"12_inductor": ["g++"], "13_models": ["transformers", "dot"], "16_price_of_models": ["transformers"]}
 
 
 @pytest.mark.timeout(300)
