@@ -72,7 +72,7 @@ class GraphBuilder:
             for name, child in zip(self.bodies, self.record.children, strict=True)
         ]
         name, resume, variant = self.frame
-        stage = "dynamo" if self.record.stage == "fx" else self.record.stage
+        stage = "dynamo" if self.record.stage == "fx" else f"{self.record.stage} {self.record.part}".strip()
         return m.Graph(
             name, resume, variant, stage, self.record.call, self.because,
             tuple(self.symbols()), tuple(self.guards()), inputs, nodes, output, tuple(bodies), tuple(self.fixed()),
