@@ -22,7 +22,6 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 from ..model import NodeCost, TensorMeta
-from .beside import environment_kept
 from .formulas import flops, has_formula, moved, storage_key, tensors_in
 from .values import MAX_TEXT, capped
 
@@ -122,7 +121,6 @@ class GraphPricer:
 
     def __init__(self, pricer: Pricer, value_of: Callable[[fx.Node], Any], mode: FakeTensorMode):
         self._pricer, self._value_of, self._mode = pricer, value_of, mode
-        self._autocasts: dict[fx.Node, Any] = {}
         self._casts: list[tuple[torch.dtype, bool]] = [_ambient_autocast()]
         self._seen: set[int] = set()
         self._told: dict[fx.Node, Any] = {}
@@ -356,6 +354,10 @@ class _Twins:
 @contextlib.contextmanager
 def _quiet(mode: FakeTensorMode, cast: tuple[torch.dtype, bool]) -> Iterator[None]:
     """Fake tensors, no autograd, the given autocast; no guard added, no symbol kept, random state put back."""
+    from .beside import (
+        environment_kept,  # at load it would bring in AOTAutograd while torch._dynamo is half imported
+    )
+
     env = mode.shape_env
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))
