@@ -75,27 +75,41 @@ OPS = (
     "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "deg2rad", "digamma", "erf", "erfc", "erfinv", "exp",
     "exp2", "expm1", "floor", "frac", "i0", "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p", "log2",
     "logit", "neg", "nan_to_num", "positive", "rad2deg", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sign",
-    "signbit", "sin", "sinc", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "cumsum0", "cumprod0", "softmax0",
-    "log_softmax0", "flip0", "sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "std", "var", "median",
-    "norm", "numel0", "t", "ravel", "clone", "isreal", "sgn", "arctan", "arcsin", "arccos", "diag", "tril", "triu",
-    "logsumexp0", "unsqueeze0", "argsort", "sort",
+    "signbit", "sin", "sinc", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "cumsum:0", "cumprod:0", "softmax:0",
+    "log_softmax:0", "flip:0", "sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "std", "var", "median",
+    "norm", "numel:0", "t", "ravel", "clone", "isreal", "sgn", "arctan", "arcsin", "arccos", "diag", "tril", "triu",
+    "logsumexp:0", "unsqueeze:0", "argsort", "sort",
+)  # fmt: skip
+
+
+BINARY = (
+    "add", "sub", "mul", "div", "atan2", "hypot", "maximum", "minimum", "pow", "fmod", "remainder", "logaddexp", "eq", "ne",
+    "lt", "gt", "le", "ge", "fmax", "fmin",
 )  # fmt: skip
 
 
 def many_programs() -> str:
-    """The few programs, and one for each of OPS, with dynamic sizes for every other."""
+    """The few programs, and one for each op, with dynamic sizes for every other; then models."""
     text = FEW
-    for op in OPS:
-        call = f"torch.{op[:-1]}(y, 0)" if op.endswith("0") and op not in ("i0",) else f"torch.{op}(y)"
-        if op == "numel0":
-            call = "y * y.numel()"
-        if op == "flip0":
-            call = "torch.flip(y, [0])"
-        text += f"\n\ndef f_{op}(x):\n    y = x * 2\n    z = {call}\n    return z\n"
+    for op, name in _named():
+        text += f"\n\ndef {name}(x):\n    y = x * 2\n    z = {_call(op)}\n    return z\n"
     text += "\n\ndef more():\n    x = torch.rand(6, 8)\n"
-    for n, op in enumerate(OPS):
-        text += f"    yield 'f_{op}', f_{op}, (x,), {{}}, {'{}' if n % 2 else '{chr(120): 0}'}\n"
+    for n, (_, name) in enumerate(_named()):
+        text += f"    yield '{name}', {name}, (x,), {{}}, {'None' if n % 2 else '{chr(120): 0}'}\n"
     return text + _MODELS
+
+
+def _named() -> list[tuple[str, str]]:
+    """Each op with the name of its program."""
+    return [(op, f"f_{op.replace(':0', '')}") for op in (*OPS, *BINARY)]
+
+
+def _call(op: str) -> str:
+    """The call of an op on ``y``; ``:0`` stands for a dim."""
+    if op in BINARY:
+        return f"torch.{op}(y, x)"
+    special = {"numel:0": "y * y.numel()", "flip:0": "torch.flip(y, [0])"}
+    return special.get(op) or (f"torch.{op[:-2]}(y, 0)" if op.endswith(":0") else f"torch.{op}(y)")
 
 
 _MODELS = """
