@@ -66,7 +66,7 @@ def _row(entry: Alive, peak: int) -> list[str]:
         entry.kind,
         bytes_text(entry.nbytes),
         _share(entry.nbytes, peak),
-        str(entry.blocks) if place else "",  # the model is there as one
+        str(entry.blocks) if entry.module or place else "",  # the model is there as one
         entry.module,
         place,
     ]
