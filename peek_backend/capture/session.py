@@ -184,7 +184,7 @@ class Session:
             return CaptureRecord(
                 SCHEMA_VERSION,
                 self.environment,
-                told.graphs if self._trace is None else self._trace.added_to(told.graphs),
+                _with_frames(told.graphs if self._trace is None else self._trace.added_to(told.graphs)),
                 frames=told.frames,
                 breaks=told.breaks,
                 recompiles=told.recompiles,
@@ -198,3 +198,18 @@ class Session:
             return ()
         stance = next((s for s in (compat.stance(), self._stance) if s != "default"), "default")
         return why_nothing(frames, self._earlier, self._ledger.declined_elsewhere, stance)
+
+
+def _with_frames(graphs: Sequence[GraphRecord]) -> tuple[GraphRecord, ...]:
+    """The graphs, those of later stages with the frame of the Dynamo graph they were made from."""
+    frames = {_call_of(g): g.frame for g in graphs if g.stage == "dynamo"}
+    return tuple(
+        [
+            g if g.lowering is None else msgspec.structs.replace(g, frame=frames.get(_call_of(g)))
+            for g in graphs
+        ]
+    )
+
+
+def _call_of(graph: GraphRecord) -> tuple[str | None, int, int]:
+    return graph.compile_id, graph.attempt, graph.call

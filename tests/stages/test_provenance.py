@@ -27,6 +27,11 @@ def test_every_node_has_an_origin_or_a_reason(small):
     assert unexplained(small) == []
 
 
+def test_stages_belong_to_their_frame(small):
+    """Graphs of later stages have the frame of the Dynamo graph that they were made from."""
+    assert {g.frame for g in small.graphs} == {0}
+
+
 def test_forward_in_time(small):
     """A Dynamo node became ATen nodes of the joint graph, and each of these a node of forward or backward."""
     trace = small.trace("0/0:linear")
