@@ -226,17 +226,13 @@ def _join_neighbours(graph: GraphRecord, chains: list[_Chain]) -> None:
     placed = [
         n.index for n in ops if _has_line(n) and not (_is_switch(n) and _IN_TORCH.search(n.source.file))
     ]
-    if not placed or len(placed) == len(ops):
-        return
-    following = iter([*placed, placed[-1]])
-    before, after = placed[0], next(following)
-    for node in ops:
-        if node.index == after:
-            before, after = after, next(following)
-        else:
-            chains[node.index] = max(
-                chains[node.index], _common_chain(chains[before], chains[after]), key=len
-            )
+    for before, after in itertools.pairwise(placed):
+        inside = _common_chain(chains[before], chains[after])
+        for between in range(before + 1, after):
+            own = chains[between]
+            # A module of its own is not left for the neighbours': only what stands further out moves in.
+            if graph.nodes[between].op not in _NO_OPS and own == inside[: len(own)]:
+                chains[between] = inside
 
 
 def _has_line(node: NodeRecord) -> bool:

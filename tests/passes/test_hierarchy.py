@@ -252,3 +252,18 @@ def test_switches_stand_with_their_neighbours():
     tree = build_hierarchy(replace(graph(nodes), stacks=((main,),)))
     (mask,) = [item for item in tree.items if isinstance(item, Module)]
     assert (mask.name, mask.items) == ("mask()", (0, 1, 2, 3, 4))
+
+
+def test_module_without_lines_keeps_its_place():
+    """An op of which torch keeps no line stays in its own module, before, between and after ops of another one."""
+    nodes = [
+        node(0, (), "stem"),
+        node(1, (0,), "block.conv", file="/x/m.py", function="forward"),
+        node(2, (1,), "middle"),
+        node(3, (2,), "block.conv", file="/x/m.py", function="forward"),
+        node(4, (3,), "head"),
+    ]
+    found = {
+        item.path: item.items for item in build_hierarchy(graph(nodes)).items if isinstance(item, Module)
+    }
+    assert (found["stem"], found["middle"], found["head"]) == ((0,), (2,), (4,))
