@@ -229,7 +229,7 @@ class _Reader:
         except msgspec.ValidationError as error:
             raise bad_value(where, error) from None
         except (msgspec.DecodeError, RecursionError) as error:
-            if last and number > 1:
+            if last and number > 1 and not isinstance(error, RecursionError):
                 return False
             raise malformed(text, self.where, error, number) from None
         return True

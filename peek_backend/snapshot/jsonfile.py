@@ -161,7 +161,7 @@ def _invalid(data: bytes, where: str, error: msgspec.ValidationError) -> PeekErr
     except msgspec.ValidationError:
         why = "its root has no whole-number schema_version"
         return PeekError(f"{where}: JSON, but not a capture of peek", why, "name a file that peek wrote")
-    except msgspec.DecodeError as syntax:
+    except (msgspec.DecodeError, RecursionError) as syntax:
         return malformed(data, where, syntax)
     return bad_value(where, error)
 

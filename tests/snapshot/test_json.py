@@ -265,6 +265,23 @@ def test_two_thousand_damaged_files_are_read_or_refused():
     assert outcomes["refused"] > outcomes["read"] > 0
 
 
+@pytest.mark.parametrize(
+    "start",
+    [
+        b'{"schema_version":1,"graphs":',
+        b'{"schema_version":1,"environment":{},"unknown":',
+        b'{"kind":"header","data":{},"schema_version":1}\n{"kind":"graph","data":',
+        b'{"kind":"header","data":',
+    ],
+)
+def test_deep_nesting_is_one_error(start):
+    """Brackets nested deeper than Python's stack are refused like any other damage, in a capture and in a journal."""
+    with pytest.raises(PeekError) as caught:
+        snapshot.decode(start + b"[" * 5_000, "c")
+    assert caught.value.problem.startswith("c: ")
+    assert "nested too deep" in caught.value.why
+
+
 def _damage(data: bytearray, chance: random.Random) -> None:
     at = chance.randrange(len(data))
     end = at + chance.randint(1, 20)
