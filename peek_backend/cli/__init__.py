@@ -9,6 +9,7 @@ verb its part.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 
@@ -19,8 +20,10 @@ def main(args: Sequence[str] | None = None) -> int:
     if args in (["--version"], ["-V"]):
         from .._version import __version__
 
-        sys.stdout.write(f"peek {__version__}\n")
-        return 0
-    from .entry import run
+        with contextlib.suppress(OSError):
+            sys.stdout.write(f"peek {__version__}\n")
+            sys.stdout.flush()
+            return 0
+    from .entry import run  # which also says why nothing could be written
 
     return run(args)

@@ -114,3 +114,13 @@ def test_full_disk_behind_stdout_is_one_message(saved):
         done = subprocess.run(args, stdout=full, stderr=subprocess.PIPE, env=env, check=False)
     assert done.returncode == 2
     assert b"the disk is full" in done.stderr and b"Traceback" not in done.stderr
+
+
+def test_full_disk_behind_the_version_is_one_message():
+    """So is that of ``peek --version``, which loads nothing that could tell before it is needed."""
+    with open("/dev/full", "wb") as full:
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        args = [sys.executable, "-m", "peek_backend", "--version"]
+        done = subprocess.run(args, stdout=full, stderr=subprocess.PIPE, env=env, check=False)
+    assert done.returncode == 2
+    assert b"the disk is full" in done.stderr and b"Traceback" not in done.stderr
