@@ -34,9 +34,21 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return folded[match[0]] if match else None
 
 
+MOST_KNOWN = 12
+"""Names that an error lists: a module of torch has hundreds."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> PeekError:
-    """The error for a name that is none of ``known``; suggests the nearest right one."""
+    """The error for a name that is none of ``known``; suggests the nearest right one, and lists some when they are many."""
     known = sorted(known)
     close = nearest(name, known)
     fix = f"did you mean {close!r}? " if close else ""
-    return PeekError(f"unknown {kind} {name!r}", "", f"{fix}known: {', '.join(known)}")
+    return PeekError(f"unknown {kind} {name!r}", "", f"{fix}known: {_listed(name, known)}")
+
+
+def _listed(name: str, known: list[str]) -> str:
+    """All of ``known``, or of a long list the names most like ``name``, in order of the alphabet."""
+    if len(known) <= 2 * MOST_KNOWN:  # a short list read whole is worth more than its half
+        return ", ".join(known)
+    like = difflib.get_close_matches(name, known, n=MOST_KNOWN, cutoff=0.0)
+    return f"{', '.join(sorted(like))} … and {len(known) - len(like)} more"
