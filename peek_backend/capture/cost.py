@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import fx
-from torch._C import DispatchKey
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..model import NodeCost, TensorMeta
-from .formulas import flops, has_formula, moved, storage_key, tensors_in
+from .formulas import tensors_in
+from .meter import Bill, Meter, Twins, leaf_tensors
 from .values import MAX_TEXT, capped
 
 _ACTIVE: contextvars.ContextVar[Pricer | None] = contextvars.ContextVar("pricer", default=None)
@@ -42,26 +41,6 @@ def pricing() -> Iterator[Pricer]:
 def active_pricer(stage: str) -> Pricer | None:
     """The pricer of the ``pricing`` block that runs, if one does; None for a stage whose halves, or whose source, are priced."""
     return _ACTIVE.get() if stage not in ("joint", "post_grad", "kernels") else None
-
-
-class _Bill(NamedTuple):
-    """A cost while it is added up: ints or SymInts, and why a part is missing."""
-
-    flops: Any = 0
-    read: Any = 0
-    written: Any = 0
-    scratch: Any = 0
-    unknown: str = ""
-
-    def plus(self, other: _Bill, times: Any = 1) -> _Bill:
-        """Both, one after the other; the other ``times`` over."""
-        return _Bill(
-            self.flops + other.flops * times,
-            self.read + other.read * times,
-            self.written + other.written * times,
-            _larger(self.scratch, other.scratch),
-            self.unknown or other.unknown,
-        )
 
 
 _FREE = NodeCost()
@@ -87,7 +66,7 @@ class Pricer:
             known = self._modes[id(shape_env)] = (shape_env, mode)
         return known[1]
 
-    def cost(self, key: Any, run: Callable[[], _Bill]) -> NodeCost:
+    def cost(self, key: Any, run: Callable[[], Bill]) -> NodeCost:
         """The cost remembered for ``key``, else that of ``run()``. What ``run`` raises is why the cost is unknown."""
         known = self._known.get(key)
         if known is None:
@@ -96,15 +75,15 @@ class Pricer:
         return known
 
 
-def _settled(run: Callable[[], _Bill]) -> _Bill:
+def _settled(run: Callable[[], Bill]) -> Bill:
     try:
         return run()
     except Exception as error:  # a node that cannot be priced costs the others nothing
         first = next(iter(str(error).splitlines()), "")
-        return _Bill(unknown=f"{type(error).__name__}: {first}"[:200])
+        return Bill(unknown=f"{type(error).__name__}: {first}"[:200])
 
 
-def _plain(bill: _Bill) -> NodeCost:
+def _plain(bill: Bill) -> NodeCost:
     parts = [_dim(x) for x in bill[:4]]
     return NodeCost(*parts, unknown=bill.unknown)
 
@@ -169,9 +148,7 @@ class GraphPricer:
     def _key(self, node: fx.Node) -> Any:
         value = self._value_of(node)
         # Sizes that depend on data are in the result alone.
-        sizes = tuple(
-            [_size(s) for t in _leaf_tensors(value) for s in t.shape if isinstance(s, torch.SymInt)]
-        )
+        sizes = tuple([_size(s) for t in leaf_tensors(value) for s in t.shape if isinstance(s, torch.SymInt)])
         args = tuple([self._told_arg(a) for a in node.args])
         kwargs = tuple([(name, self._told_arg(a)) for name, a in node.kwargs.items()])
         return (node.op, node.target, args, kwargs, self._casts[-1], _batch(value), sizes)
@@ -191,33 +168,32 @@ class GraphPricer:
             return (slice, *[self._told_arg(a) for a in (arg.start, arg.stop, arg.step)])
         return _told(arg)
 
-    def _run(self, node: fx.Node) -> _Bill:
+    def _run(self, node: fx.Node) -> Bill:
         # In a graph of ATen ops the casts are nodes of their own.
         cast = self._casts[-1] if not isinstance(node.target, torch._ops.OpOverload) else _NO_CAST
         with _quiet(self._mode, cast):
             times = _batch(self._value_of(node))
-            twins = _Twins()
+            twins = Twins()
             args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: twins.of(self._value_of(n)))
-            meter = _Meter(tensors_in((args, kwargs)))
+            meter = Meter(tensors_in((args, kwargs)))
             with meter:
                 out = _call(node, args, kwargs)
-            bill = _Bill().plus(meter.bill(out), times)
+            once = meter.bill(out)
+            bill = Bill().plus(once, times)._replace(scratch=once.scratch * times)
             return _named_as_recorded(bill, out, self._value_of(node))
 
 
-def _named_as_recorded(bill: _Bill, out: Any, value: Any) -> _Bill:
+def _named_as_recorded(bill: Bill, out: Any, value: Any) -> Bill:
     """The bill with the symbols of the recorded value where the run made fresh ones: sizes that depend on data (``nonzero``)."""
     names = {}
-    for ran, recorded in zip(tensors_in(out), _leaf_tensors(value), strict=False):
+    for ran, recorded in zip(tensors_in(out), leaf_tensors(value), strict=False):
         for fresh, known in zip(ran.shape, recorded.shape, strict=False):
             if isinstance(fresh, torch.SymInt) and isinstance(known, torch.SymInt):
                 names[fresh.node._expr] = known.node._expr
     names = {fresh: known for fresh, known in names.items() if fresh.is_Symbol and fresh != known}
-    return (
-        bill
-        if not names
-        else bill._replace(**{k: _renamed(getattr(bill, k), names) for k in bill._fields[:4]})
-    )
+    if not names:
+        return bill
+    return bill._replace(**{k: _renamed(getattr(bill, k), names) for k in bill._fields[:4]})
 
 
 def _renamed(size: Any, names: dict[Any, Any]) -> Any:
@@ -228,17 +204,13 @@ def _renamed(size: Any, names: dict[Any, Any]) -> Any:
 def _batch(value: Any) -> int:
     """How many examples a value computed inside ``vmap`` holds: its op runs once for all of them."""
     functorch, times = torch._C._functorch, 1
-    tensor = next(iter(_leaf_tensors(value)), None)
+    tensor = next(iter(leaf_tensors(value)), None)
     while tensor is not None and functorch.is_functorch_wrapped_tensor(tensor):
         inner = functorch.get_unwrapped(tensor)
         if functorch.is_batchedtensor(tensor):
             times *= inner.shape[functorch.maybe_get_bdim(tensor)]
         tensor = inner
     return times
-
-
-def _leaf_tensors(value: Any) -> list[torch.Tensor]:
-    return [x for x in pytree.tree_leaves(value) if isinstance(x, torch.Tensor)]
 
 
 def _call(node: fx.Node, args: Any, kwargs: Any) -> Any:
@@ -326,31 +298,6 @@ def _size(size: Any) -> Any:
     return size if type(size) is int else size.node._expr
 
 
-class _Twins:
-    """Stand-ins of tensors: equal metadata, no data, on the CPU. One tensor has one, as have those of one storage."""
-
-    def __init__(self) -> None:
-        self._made: dict[int, Any] = {}
-        self._bases: dict[int, torch.Tensor] = {}
-
-    def of(self, value: Any) -> Any:
-        return pytree.tree_map(self._leaf, value)
-
-    def _leaf(self, leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor):
-            return leaf
-        if id(leaf) not in self._made:
-            self._made[id(leaf)] = self._twin(leaf)
-        return self._made[id(leaf)]
-
-    def _twin(self, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.layout is not torch.strided or tensor.is_nested:
-            raise NotImplementedError(f"a {tensor.layout} tensor")
-        if tensor.dim() == 0:
-            return torch.empty((), dtype=tensor.dtype, device="cpu")
-        return torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device="cpu")
-
-
 @contextlib.contextmanager
 def _quiet(mode: FakeTensorMode, cast: tuple[torch.dtype, bool]) -> Iterator[None]:
     """Fake tensors, no autograd, the given autocast; no guard added, no symbol kept, random state put back."""
@@ -381,148 +328,3 @@ def _ambient_autocast() -> tuple[torch.dtype, bool]:
 
 
 _NO_CAST = (torch.bfloat16, False)
-
-
-class _Meter(TorchDispatchMode):
-    """Adds up what each ATen op costs, and follows which storages live, so that their most at once is known."""
-
-    supports_higher_order_operators = True
-
-    def __init__(self, given: list[torch.Tensor]):
-        super().__init__()
-        self._bill = _Bill()
-        self._given = {storage_key(t) for t in given}
-        self._live: dict[int, Any] = {}
-        self._most: tuple[int, dict[int, Any]] = (0, {})
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if isinstance(func, torch._ops.HigherOrderOperator):
-            return self._higher_order(func, args, kwargs)
-        if func.namespace in ("prim", "prims") or func.overloadpacket in _ASKS:
-            return func(*args, **kwargs)
-        if _is_composite(func) and not has_formula(func.overloadpacket):
-            with self:
-                out = func.decompose(*args, **kwargs)
-            if out is not NotImplemented:
-                return out
-        out = func(*args, **kwargs)
-        self._note(func, args, kwargs, out)
-        return out
-
-    def _note(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
-        read, written = moved(func, args, kwargs, out)
-        counted = flops(func.overloadpacket, args, kwargs, out)
-        unknown = "" if func.namespace in _COUNTED or has_formula(func.overloadpacket) else _no_formula(func)
-        self._bill = self._bill.plus(_Bill(counted, read, written, 0, unknown))
-        for tensor in tensors_in(out):
-            self._follow(tensor)
-
-    def _follow(self, tensor: torch.Tensor) -> None:
-        key = storage_key(tensor)
-        if key < 0 or key in self._given or key in self._live:
-            return
-        storage = tensor.untyped_storage()
-        self._live[key] = storage.nbytes()
-        weakref.finalize(storage, self._live.pop, key, None)
-        total = sum(map(_hinted, self._live.values()))
-        if total > self._most[0]:
-            self._most = (total, dict(self._live))
-
-    def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """The op by its formula, or the price of its bodies: the dearest of several branches, a loop's one for each pass."""
-        out = func(*args, **kwargs)
-        if has_formula(func):
-            self._bill = self._bill.plus(_Bill(flops(func, args, kwargs, out)))
-        else:
-            self._bill = self._bill.plus(_bodies_bill(func, args, kwargs))
-        for tensor in tensors_in(out):
-            self._follow(tensor)
-        return out
-
-    def bill(self, out: Any) -> _Bill:
-        """The whole; scratch is what was alive at the most beside what the node returns."""
-        results = {storage_key(t) for t in tensors_in(out)}
-        beside = sum(size for key, size in self._most[1].items() if key not in results)
-        kept = sum(size for key, size in self._live.items() if key in results and key not in self._most[1])
-        if isinstance(kept, int) and isinstance(beside, int):
-            beside = max(beside - kept, 0)  # results that came after the peak do not add to it
-        return self._bill._replace(scratch=_larger(beside, self._bill.scratch))
-
-
-def _is_composite(func: Any) -> bool:
-    """Whether an op is nothing but other ops (``silu_backward`` has such a form too, and a kernel of its own)."""
-    return func.has_kernel_for_dispatch_key(
-        DispatchKey.CompositeImplicitAutograd
-    ) and not func.has_kernel_for_dispatch_key(DispatchKey.CPU)
-
-
-def _bodies_bill(func: Any, args: Any, kwargs: Any) -> _Bill:
-    name = func.name()
-    bodies = [m for m in pytree.tree_leaves((args, kwargs)) if isinstance(m, fx.GraphModule)]
-    operands = [t for t in pytree.tree_leaves((args, kwargs)) if not isinstance(t, fx.GraphModule)]
-    bills = [_body_bill(body, operands) for body in bodies]
-    if not bills:
-        return _Bill(unknown=f"{name} has no FLOP formula")
-    if name == "cond":
-        return max(bills, key=lambda b: _hinted(b.flops))
-    if name == "while_loop":
-        return (
-            bills[0]
-            .plus(bills[1])
-            ._replace(unknown="one pass of while_loop: how many there are depends on data")
-        )
-    passes = args[2][0].shape[0] if name == "scan" and args[2] else 1
-    return _Bill().plus(bills[0], passes)
-
-
-def _body_bill(body: fx.GraphModule, operands: list[Any]) -> _Bill:
-    """The cost of a body, run node by node with each value let go after its last use."""
-    inputs = _body_inputs(body, operands)
-    meter = _Meter(tensors_in(inputs))
-    with meter:
-        out = fx.Interpreter(body).run(*inputs)
-    return meter.bill(out)
-
-
-def _body_inputs(body: fx.GraphModule, operands: list[Any]) -> list[Any]:
-    """Stand-ins of what torch recorded for the placeholders; the op's operands where it recorded nothing."""
-    nodes = [n for n in body.graph.nodes if n.op == "placeholder"]
-    values = [n.meta.get("example_value", n.meta.get("val")) for n in nodes]
-    if any(v is None for v in values):
-        return operands[-len(nodes) :] if nodes else []
-    twins = _Twins()
-    return [twins.of(v) for v in values]
-
-
-_ASKS = {
-    getattr(torch.ops.aten, name)
-    for name in (
-        "size", "sym_size", "stride", "sym_stride", "storage_offset", "sym_storage_offset", "numel",
-        "sym_numel", "dim", "is_contiguous",
-        "sym_is_contiguous", "is_strides_like_format", "is_non_overlapping_and_dense",
-    )
-    if hasattr(torch.ops.aten, name)
-}  # fmt: skip
-"""Ops that only ask for metadata."""
-
-_COUNTED = {"aten", "prims", "prim", "inductor", "_c10d_functional", "c10d"}
-"""Namespaces in which an op without a formula counts no FLOPs by rule, not by lack of knowledge."""
-
-
-def _no_formula(func: Any) -> str:
-    return f"{func.namespace}::{func.overloadpacket.__name__} has no FLOP formula (flop_counter.register_flop_formula)"
-
-
-def _hinted(size: Any) -> int | float:
-    """A number to compare by: the size seen while tracing."""
-    if isinstance(size, int):
-        return size
-    try:
-        return size.node.hint if size.node.has_hint() else 0
-    except Exception:  # an unbacked size
-        return 0
-
-
-def _larger(a: Any, b: Any) -> Any:
-    return a if _hinted(a) >= _hinted(b) else b
