@@ -49,7 +49,7 @@ _CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})(?: .*)?$", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 _LITERAL = re.compile(r"(?:\w+=)?[\w.+-]+")
 _STATE = re.compile(rf"({QUOTED.pattern}|[^`].*?) ({'|'.join(SKIPPED_STATES)}): (.*)")
-_TITLE = re.compile(rf" *(?:{QUOTED.pattern}|[^` ▸][^▸]*)")
+_TITLE = re.compile(rf" *(?:(?:stage )?{QUOTED.pattern}|[^` ▸][^▸]*)")
 _SUFFIX = re.compile(r"(resume|variant|call)#([1-9][0-9]{0,8})|stage (.+)")
 _WORDS = rf"({LABEL.pattern}|{QUOTED.pattern})"
 _SYM = re.compile(rf"  sym  {_WORDS} = (.*) in \[(\S+), (\S+)\](?: {_WORDS})?")
