@@ -15,9 +15,23 @@ from contextlib import contextmanager
 import msgspec
 
 from ..errors import PeekError
-from ..model import SCHEMA_VERSION, Arg, CaptureRecord, GraphRecord, Leaf, NodeRecord
+from ..model import (
+    SCHEMA_VERSION,
+    Arg,
+    CaptureRecord,
+    GraphRecord,
+    Leaf,
+    NodeRecord,
+    TensorMeta,
+    TupleInfo,
+    ValueInfo,
+)
 from .atomic import read_bytes, write_bytes
 
+OPCODES = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
+"""What a node's ``op`` may be: those of torch.fx."""
+
+_KNOWN_OPS = frozenset(OPCODES)
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(CaptureRecord)
 
@@ -178,17 +192,15 @@ def _damaged(where: str, path: str, what: str) -> PeekError:
 
 
 def check(record: CaptureRecord, where: str) -> None:
-    """PeekError when an index in ``record`` points to nothing; every other package relies on them."""
+    """PeekError when an index in ``record`` points to nothing, or a node is none; every other package relies on them."""
     frames = len(record.frames)
     for i, graph in enumerate(record.graphs):
         path = f"$.graphs[{i}]"
         _check_index(graph.frame, frames, f"{path}.frame", "frame", where)
-        bodies, stacks = len(graph.children), len(graph.stacks)
-        _check_graph(graph, bodies, stacks, path, where)
-        for j, child in enumerate(
-            graph.children
-        ):  # a body's callers stand among the root's stacks, as its bodies do
-            _check_graph(child, bodies, stacks or len(child.stacks), f"{path}.children[{j}]", where)
+        try:
+            _check_graphs(graph, path, where)
+        except RecursionError:
+            raise _damaged(where, path, "an argument or value is nested too deep") from None
     for name in ("breaks", "recompiles"):
         for i, event in enumerate(getattr(record, name)):
             _check_index(event.frame, frames, f"$.{name}[{i}].frame", "frame", where)
@@ -196,14 +208,24 @@ def check(record: CaptureRecord, where: str) -> None:
         _check_index(frame.resume_of, frames, f"$.frames[{i}].resume_of", "frame", where)
 
 
+def _check_graphs(graph: GraphRecord, path: str, where: str) -> None:
+    """A graph and its bodies, whose callers stand among the root's stacks, as their bodies do."""
+    bodies, stacks = len(graph.children), len(graph.stacks)
+    _check_graph(graph, bodies, stacks, path, where)
+    for j, child in enumerate(graph.children):
+        _check_graph(child, bodies, stacks or len(child.stacks), f"{path}.children[{j}]", where)
+
+
 def _check_graph(graph: GraphRecord, bodies: int, stacks: int, path: str, where: str) -> None:
     for position_, node in enumerate(graph.nodes):
         source = node.source
         if (
             node.index == position_
+            and node.op in _KNOWN_OPS
             and _refs_before(node.args, position_)
             and (not node.kwargs or _refs_before(tuple(node.kwargs.values()), position_))
             and (node.body is None or 0 <= node.body < bodies)
+            and ((value := node.value) is None or _consistent(value))
             and (source is None or source.caller is None or 0 <= source.caller < stacks)
         ):
             continue
@@ -223,10 +245,26 @@ def _refs_before(arg: Arg, limit: int) -> bool:
     return True
 
 
+def _consistent(value: ValueInfo) -> bool:
+    """Whether every strided tensor of a value has as many strides as sizes; each node's value passes here."""
+    kind = type(value)
+    if kind is TensorMeta:
+        if value.stride is not None and len(value.stride) != len(value.shape) and value.layout == "strided":
+            return False
+        return (value.became is None or _consistent(value.became)) and (
+            not value.inner or all(map(_consistent, value.inner.values()))
+        )
+    return kind is not TupleInfo or all(map(_consistent, value.items))
+
+
 def _bad_node(node: NodeRecord, place: int, bodies: int, path: str, where: str) -> PeekError:
-    """The error for the one index of a node that is wrong."""
+    """The error for what is wrong with a node."""
     if node.index != place:
         what = f"node {node.name!r} has index {node.index} at position {place}"
+    elif node.op not in _KNOWN_OPS:
+        what = f"node {node.name!r} has op {node.op!r}, which is none of {', '.join(OPCODES)}"
+    elif node.value is not None and not _consistent(node.value):
+        what = f"node {node.name!r} has a tensor whose stride and shape differ in length"
     elif not _refs_before((node.args, tuple(node.kwargs.values())), place):
         what = f"node {node.name!r} refers to a node that does not come before it"
     elif node.body is not None and not 0 <= node.body < bodies:

@@ -222,6 +222,20 @@ def test_newer_version_is_refused_by_name():
         (lambda d: d["graphs"][0]["nodes"][2].update(kwargs={"k": {"node": 9}}), "before it"),
         (lambda d: d["graphs"][0]["nodes"][2].update(body=0), "has body 0, but the graph has 0 children"),
         (lambda d: d["graphs"][0]["nodes"][2]["source"].update(caller=4), "has caller 4"),
+        (
+            lambda d: d["graphs"][0]["nodes"][2].update(op="callfunction"),
+            "has op 'callfunction', which is none of",
+        ),
+        (
+            lambda d: d["graphs"][0]["nodes"][0]["value"].update(stride=[]),
+            "nodes[0]: node 'l_x_' has a tensor whose stride",
+        ),
+        (
+            lambda d: d["graphs"][0]["nodes"][0].update(
+                value={"kind": "tuple", "items": [d["graphs"][0]["nodes"][0]["value"] | {"stride": [1, 1]}]}
+            ),
+            "stride and shape differ in length",
+        ),
         (lambda d: d["graphs"][0].update(frame=0), "$.graphs[0].frame: frame 0 does not exist"),
         (lambda d: d.update(breaks=[{"reason": "x", "frame": 3}]), "$.breaks[0].frame"),
         (lambda d: d.update(frames=[{"name": "f", "resume_of": 1}]), "$.frames[0].resume_of"),
@@ -280,6 +294,19 @@ def test_deep_nesting_is_one_error(start):
         snapshot.decode(start + b"[" * 5_000, "c")
     assert caught.value.problem.startswith("c: ")
     assert "nested too deep" in caught.value.why
+
+
+@pytest.mark.parametrize("depth", [100, 200, 300, 400, 600, 2_000])
+def test_deep_arguments_are_read_or_refused(depth):
+    """An argument nested however deep is read, or is one error; never Python's own."""
+    plain = msgspec.json.decode(encode(capture(graph(node(0, "x")))))
+    plain["graphs"][0]["nodes"][0]["args"] = ["HERE"]
+    data = msgspec.json.encode(plain).replace(b'"HERE"', b'{"nested":[' * depth + b"]}" * depth)
+    try:
+        snapshot.decode(data, "c")
+    except PeekError as error:
+        assert "nested too deep" in str(error)
+        assert depth > 100
 
 
 def _damage(data: bytearray, chance: random.Random) -> None:

@@ -31,6 +31,7 @@ from peek_backend.model import (
 )
 from peek_backend.model.graph import body_key
 from peek_backend.passes.hierarchy import Module, build_hierarchy, is_inline, nodes_of
+from peek_backend.snapshot.jsonfile import OPCODES
 
 from .. import labels
 from ..view import GraphView
@@ -40,7 +41,7 @@ from .kinds import kind_numbers
 VERSION = 1
 NODE = "\x01"
 """Stands for the next reference in an argument template; labels spell control characters out, so no text has it."""
-OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
+OPS = {op: number for number, op in enumerate(OPCODES)}
 
 MAX_TEXT = 2_000
 """Characters of one text that the page keeps: a 100 kB repr is shortened, its length told."""
@@ -298,6 +299,7 @@ def _why(graph: GraphRecord, symbol: SymbolInfo) -> dict[str, Any]:
 
 
 _NO_SOURCE = Source()
+_CALL = OPS["call_function"]  # what an op of a later torch is drawn as; a file with one is not read at all
 
 
 def node_columns(
@@ -310,7 +312,7 @@ def node_columns(
     refs = [node_refs(node) for node in nodes]
     return {
         "name": [add(node.name) for node in nodes],
-        "op": [OPS.index(node.op) for node in nodes],
+        "op": [OPS.get(node.op, _CALL) for node in nodes],
         "target": [add(node.target) for node in nodes],
         "label": [add(node_label(node)) for node in nodes],
         "args": [add(_args(node, r, names, marks)) for node, r in zip(nodes, refs, strict=True)],
