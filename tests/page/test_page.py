@@ -579,7 +579,7 @@ def test_the_benchmark_probes_measure(open_page):
 
 def test_an_op_of_a_later_torch_is_drawn_as_a_call():
     """A record in memory whose node has an op that no torch had yet still gives a page."""
-    record = capture()
+    record = capture(20)
     first, *others = record.graphs
     nodes = (replace(first.nodes[0], op="call_later"), *first.nodes[1:])
     assert "</html>" in page(replace(record, graphs=(replace(first, nodes=nodes), *others)))
