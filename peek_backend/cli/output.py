@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -160,8 +160,10 @@ def select(record: CaptureRecord, keys: tuple[str, ...]) -> CaptureRecord:
 
 
 def show_record(record: CaptureRecord, view: View, output: str | None) -> None:
-    """Write the capture, in the format of ``view``, to the file ``output`` or to stdout."""
+    """Write the capture, in the format of ``view``, to the file ``output`` or to stdout; chosen graphs without all totals."""
     record = select(record, view.graphs)
+    if view.graphs:
+        view = replace(view, totals=False)
     if view.format in PICTURES:
         _show_pictures(record, view, output)
         return

@@ -69,6 +69,13 @@ def test_graph_picks(peek, saved):
     assert "did you mean '1/0'?" in wrong.err
 
 
+def test_selected_graphs_come_without_totals(peek, saved):
+    """The counts of the whole capture end the whole capture, and not a graph of it."""
+    assert "2 graphs, " in peek("show", saved).out
+    assert "graphs, " not in peek("show", saved, "--graph", "1/0").out
+    assert "graphs, " not in peek("show", saved, "--graph", "0/0", "--graph", "1/0").out
+
+
 def test_columns_pick(peek, saved):
     """``--columns`` picks and orders; a wrong name is refused with the nearest."""
     head = peek("show", saved, "--columns", "name,index").out.splitlines()[1]
