@@ -57,16 +57,30 @@ def write(
     if kind in WHOLE:
         return _write_whole(record, path, kind)
     if not record.graphs:
-        raise PeekError(
-            f"{path} was not written: the capture holds no graph",
-            "nothing was captured",
-            "call the compiled function inside the session",
-        )
+        raise _no_graph(record, path)
     notes: list[str] = []
     paths = graph_paths(record.graphs, path)
     for graph, target in zip(record.graphs, paths, strict=True):
         notes.extend(write_graph(graph, target, kind, drawing))
     return Written(tuple(paths), tuple(notes))
+
+
+_NOTHING = "nothing was captured: "
+_NOT_CALLED = "no compiled function was called"
+
+
+def _no_graph(record: CaptureRecord, path: Path) -> PeekError:
+    """The error for a picture of no graph, with the record's own reasons where it has any."""
+    reasons = [note.removeprefix(_NOTHING) for note in record.notes if note.startswith(_NOTHING)]
+    reasons = reasons or [f"{frame.name}: {frame.reason}" for frame in record.frames if frame.reason]
+    reasons = reasons or [event.reason for event in record.breaks]
+    reasons = reasons or [" ".join([p.what, p.why and f"({p.why})"]).rstrip() for p in record.problems]
+    if reasons in ([], [_NOT_CALLED]):
+        why, fix = _NOT_CALLED, "call the compiled function inside the session"
+    else:
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        why, fix = f"{reasons[0]}{more}", "record.explain() or peek explain FILE says more"
+    return PeekError(f"{path} was not written: the capture holds no graph", why, fix)
 
 
 def write_graph(graph: GraphRecord, path: Path, kind: str, drawing: Drawing = AS_DEFAULT) -> Sequence[str]:
