@@ -96,22 +96,22 @@ class Record(CaptureRecord, frozen=True, omit_defaults=True):
         graph: str | int = 0,
         *,
         depth: int | None = None,
-        expand: Sequence[str] = (),
+        expand: Sequence[str] | str = (),
         full: bool = False,
     ) -> str:
         """One graph as DOT text; ``depth``, ``expand`` and ``full`` choose how much of the module tree is unfolded."""
-        return draw(self.graph(graph), "dot", Drawing(depth, tuple(expand), full))[0].decode()
+        return draw(self.graph(graph), "dot", _drawing(depth, expand, full))[0].decode()
 
     def render(
         self,
         path: str | os.PathLike[str],
         *,
         depth: int | None = None,
-        expand: Sequence[str] = (),
+        expand: Sequence[str] | str = (),
         full: bool = False,
     ) -> Written:
         """Draw to ``path`` (.svg, .png, .pdf, .dot); further graphs go beside it. Returns the paths and the renderer's notes."""
-        return write(self, os.fspath(path), drawing=Drawing(depth, tuple(expand), full))
+        return write(self, os.fspath(path), drawing=_drawing(depth, expand, full))
 
     def save(self, path: str | os.PathLike[str]) -> Written:
         """Write to ``path``; the suffix picks the kind: .json, .txt, .md, .html, .dot, .svg, .png, .pdf."""
@@ -154,6 +154,15 @@ class Trace:
         from .render.stages import trace_text
 
         return trace_text(self._found, self._graphs)
+
+
+def _drawing(depth: Any, expand: Sequence[str] | str, full: bool) -> Drawing:
+    """``expand`` may be one module or several. Raises PeekError for a depth that is no count."""
+    if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 0):
+        raise PeekError(
+            f"depth={depth!r} is no number of levels", "", "write depth=0, 1, 2, … or leave it out"
+        )
+    return Drawing(depth, (expand,) if isinstance(expand, str) else tuple(expand), bool(full))
 
 
 def as_record(record: CaptureRecord) -> Record:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 from .errors import PeekError
-from .model import GraphRecord
-from .options import Options, resolve
+from .model import GraphRecord, Problem
+from .options import Options, resolve, variable_of
 from .report import Report
 
 _REPORT = Report()
@@ -28,14 +29,32 @@ def peek(
     or value before the inner backend is called, and with ``strict`` for what could not be read; the inner backend's own
     exceptions pass unchanged. Without ``inner`` the result is ``gm.forward``.
     """
-    from .capture.inner import check_inner, check_inner_options, hand_on
+    from .capture.inner import check_inner_options, hand_on
 
     settings, problems = resolve(options or {})
-    check_inner(settings.inner)
+    settings, problems = _known_inner(settings, problems, given=(options or {}).get("inner") is not None)
     check_inner_options(settings.inner, mode, settings.inner_options)
     graph = _look(gm, example_inputs, settings, problems)
     with _stages(gm, example_inputs, graph, settings):
         return hand_on(gm, example_inputs, settings.inner, mode=mode, inner_options=settings.inner_options)
+
+
+def _known_inner(
+    settings: Options, problems: Sequence[Problem], *, given: bool
+) -> tuple[Options, Sequence[Problem]]:
+    """Raises PeekError for an inner backend that torch does not know; one that a variable names is told, and none is used."""
+    from .capture.inner import check_inner
+
+    try:
+        check_inner(settings.inner)
+    except PeekError as error:
+        if given:
+            raise
+        told = Problem(
+            variable_of("inner"), f"ignored: {error.problem}", "the graph runs as captured", error.fix
+        )
+        return replace(settings, inner=None), (*problems, told)
+    return settings, problems
 
 
 def _reset() -> None:

@@ -34,6 +34,7 @@ class Report:
         self._told: set[Problem] = set()
         self._stages: dict[tuple[int, str], _Shown] = {}
         self._printed = False
+        self._notes: list[str] = []  # of the pictures just saved, until they are told
 
     def reset(self) -> None:
         with self._lock:
@@ -90,7 +91,8 @@ class Report:
             return []
         path = target.path if target.kind != "folder" else target.path / f"capture{_rank_suffix(graph)}.json"
         try:
-            return [Problem(str(path), note) for note in write(_capture(graphs), path).notes]
+            self._notes += write(_capture(graphs), path).notes
+            return []
         except Exception as error:
             if strict:
                 raise
@@ -115,7 +117,11 @@ class Report:
         self._printed = True
 
     def _tell(self, problems: Sequence[Problem], options: Options) -> None:
-        """Each problem once, ``quiet`` or not: what was asked for and did not happen must not go unsaid."""
+        """Each problem once, ``quiet`` or not: what was asked for and did not happen must not go unsaid. Notes can."""
+        if options.save is not None and not options.quiet:
+            for note in dict.fromkeys(self._notes):
+                _write(_stream(options), _note_text(note, options.save.path) + "\n")
+        self._notes.clear()
         new = [p for p in problems if p not in self._told]
         self._told.update(new)
         for problem in new:
@@ -125,32 +131,37 @@ class Report:
         graphs = self._saved.setdefault(target.path.absolute(), [])
         graphs.append(graph)
         try:
-            notes = (
-                self._save_folder(graphs, target.path)
-                if target.kind == "folder"
-                else self._save_file(graphs, target)
-            )
+            if target.kind == "folder":
+                return self._save_folder(graphs, target.path)
+            self._notes += self._save_file(graphs, target)
         except Exception as error:
             if strict:
                 raise
             return [as_problem(str(target.path), error)]
-        return [Problem(str(target.path), note) for note in notes]
+        return []
 
     def _save_file(self, graphs: list[GraphRecord], target: SaveTarget) -> Sequence[str]:
         if target.kind not in PER_GRAPH:
             return write(_capture(graphs), target.path, kind=target.kind).notes
         return write_graph(graphs[-1], graph_paths(graphs, target.path)[-1], target.kind)
 
-    def _save_folder(self, graphs: list[GraphRecord], folder: Path) -> Sequence[str]:
+    def _save_folder(self, graphs: list[GraphRecord], folder: Path) -> list[Problem]:
         """The capture so far, and of the new graph its table and its diagram (its DOT where nothing can draw it)."""
         picture = folder / f"{unique_name(graphs)}.svg"
         write(_capture(graphs), folder / f"capture{_rank_suffix(graphs[-1])}.json")
         write(_capture(graphs[-1:]), picture.with_suffix(".txt"))
         try:
-            return write_graph(graphs[-1], picture, "svg")
+            self._notes += write_graph(graphs[-1], picture, "svg")
         except PeekError as error:
             write_graph(graphs[-1], picture.with_suffix(".dot"), "dot")
-            return [f"wrote DOT instead of SVG: {error.problem}" + (f" ({error.fix})" if error.fix else "")]
+            return [Problem(str(folder), f"wrote DOT instead of SVG: {error.problem}", error.why, error.fix)]
+        return []
+
+
+def _note_text(note: str, path: Path) -> str:
+    """A renderer's note; it names arguments that a picture saved by the backend does not have, so the way to have them."""
+    more = f"see more with: peek show CAPTURE.json -o {path.name or 'graph.svg'} --full, or --expand GLOB"
+    return f"peek: {path}: {more if note.startswith('see more with') else note}"
 
 
 def _capture(graphs: Sequence[GraphRecord]) -> CaptureRecord:

@@ -12,6 +12,9 @@ from peek_backend.model import (
     Dim,
     GraphRecord,
     NodeRecord,
+    SizeInfo,
+    SymBool,
+    SymFloat,
     SymInt,
     TensorMeta,
     TupleInfo,
@@ -116,6 +119,30 @@ def dynamic_symbols(graph: GraphRecord) -> list[str]:
             for dim in meta.shape:
                 found.update(dict.fromkeys(sorted(symbols_in(dim))))
     return list(found)
+
+
+def used_symbols(graph: GraphRecord) -> set[str]:
+    """Symbols that a value of the graph or of its bodies is made of: sizes, strides, offsets, scalars."""
+    texts: set[str] = set()
+    for part in with_children(graph):
+        for node in part.nodes:
+            texts.update(_expressions(node.value))
+    return {symbol for text in texts for symbol in symbols_in(text)}
+
+
+def _expressions(value: ValueInfo | None) -> Iterator[str]:
+    if isinstance(value, TensorMeta):
+        dims = (*value.shape, *(value.stride or ()), value.storage_offset)
+        yield from [dim for dim in dims if type(dim) is str]
+        for inner in value.inner.values():
+            yield from _expressions(inner)
+    elif isinstance(value, (SymInt, SymFloat, SymBool)):
+        yield value.expr
+    elif isinstance(value, SizeInfo):
+        yield from [dim for dim in value.shape if type(dim) is str]
+    elif isinstance(value, TupleInfo):
+        for item in value.items:
+            yield from _expressions(item)
 
 
 def with_children(graph: GraphRecord) -> Iterator[GraphRecord]:

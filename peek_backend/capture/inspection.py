@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
@@ -39,6 +40,7 @@ def inspect_call(
     ``inner``, or an ``fn`` that is not callable.
     """
     check_inner(inner)
+    _check_dynamic(dynamic)
     original = _uncompiled(fn)
     calls = [(args, kwargs), *more]
     state = TensorState(roots(original, calls))
@@ -52,7 +54,6 @@ def inspect_call(
         try:
             for call_args, call_kwargs in calls:
                 compiled(*call_args, **call_kwargs)
-            session.settle()  # before torch's own lists of times and failures are put back
         except (Exception, KeyboardInterrupt) as error:
             with contextlib.suppress(Exception):  # some exceptions take no attributes
                 error.peek_record = session.record  # type: ignore[attr-defined]
@@ -62,8 +63,18 @@ def inspect_call(
     return _with_problems(session.record, lost)
 
 
+def _check_dynamic(dynamic: Any) -> None:
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise PeekError(
+            f"dynamic={dynamic!r} is neither True, False nor None",
+            "it is torch.compile's own switch, for all dims",
+            "for single dims call torch._dynamo.mark_dynamic(x, 0) before, or peek inspect --input 'f32[batch=8, 4]'",
+        )
+
+
 def _uncompiled(fn: Any) -> Callable[..., Any]:
-    """The function or module behind a compiled one; ``fn`` itself otherwise."""
+    """The function or module behind a compiled one; ``fn`` itself otherwise, a lazy module's copy, as its first call makes its
+    parameters for good."""
     if not callable(fn):
         raise PeekError(
             f"a {type(fn).__name__} cannot be inspected",
@@ -71,8 +82,15 @@ def _uncompiled(fn: Any) -> Callable[..., Any]:
             "pass the callable and its arguments: inspect(fn, x)",
         )
     if isinstance(fn, torch._dynamo.eval_frame.OptimizedModule):
-        return fn._orig_mod
+        fn = fn._orig_mod
+    if isinstance(fn, torch.nn.Module) and any(map(torch.nn.parameter.is_lazy, _tensors_of(fn))):
+        return copy.deepcopy(fn)
     return getattr(fn, "_torchdynamo_orig_callable", fn)
+
+
+def _tensors_of(module: torch.nn.Module) -> Iterator[torch.Tensor]:
+    yield from module.parameters()
+    yield from module.buffers()
 
 
 def roots(fn: Any, calls: Any) -> Iterator[Any]:

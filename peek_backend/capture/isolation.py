@@ -200,6 +200,8 @@ class TensorState:
             for module in root.modules():
                 self._add_module(module)
             for name, parameter in root.named_parameters():
+                if torch.nn.parameter.is_lazy(parameter):
+                    continue
                 self._versions.append((name, parameter, _version(parameter)))
                 self._add_grad(parameter)
         elif isinstance(root, torch.Tensor):
@@ -208,6 +210,8 @@ class TensorState:
             self._add_grad(root)
 
     def _add_module(self, module: torch.nn.Module) -> None:
+        if "_parameters" not in module.__dict__:  # a ScriptModule keeps its state in C++
+            return
         tables = {name: dict(module.__dict__[name]) for name in ("_parameters", "_buffers", "_modules")}
         self._modules.append((module, dict(module.__dict__), tables))
         for buffer in module._buffers.values():
@@ -222,7 +226,9 @@ class TensorState:
 
     def keep(self, tensor: torch.Tensor) -> None:
         """Copy ``tensor``'s data, once. Meta and fake tensors have none."""
-        if id(tensor) in self._copies or tensor.is_meta or isinstance(tensor, torch._subclasses.FakeTensor):
+        if id(tensor) in self._copies or torch.nn.parameter.is_lazy(tensor) or tensor.is_meta:
+            return
+        if isinstance(tensor, torch._subclasses.FakeTensor):
             return
         with torch.no_grad(), contextlib.suppress(NotImplementedError, RuntimeError):
             before = tensor.data

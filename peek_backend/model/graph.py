@@ -126,8 +126,8 @@ class GraphRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     """One graph as a stage saw it.
 
     ``stage``: ``dynamo``, ``joint``, ``forward``, ``backward``, ``inference``, ``post_grad``, ``kernels``, or ``fx`` for a
-    graph that did not come from a compile. ``children`` are the bodies of higher-order ops, each once, in order of discovery, those of
-    nested bodies too: nodes anywhere in the tree index the *root's* children by ``body``. ``name`` is the
+    graph that did not come from a compile. ``children`` are the bodies of higher-order ops, each once, in order of
+    discovery, those of nested bodies too: nodes anywhere in the tree index the *root's* children by ``body``. ``name`` is the
     code's name (``MLP.forward``), for a child its attribute path. ``modules`` maps module paths to class
     names. ``rank``, ``attempt`` and ``call`` tell apart what one compile id can hold: ranks, Dynamo's restarts, and
     several backend calls in one compile (DDP's buckets). ``state`` is what the graph was traced under (grad mode, autocast).

@@ -12,7 +12,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from peek_backend.analysis.totals import dynamic_symbols, hints, inputs_of, is_op, nbytes, nbytes_at, users
+from peek_backend.analysis.totals import (
+    dynamic_symbols,
+    hints,
+    inputs_of,
+    is_op,
+    nbytes,
+    nbytes_at,
+    used_symbols,
+    users,
+)
 from peek_backend.model import (
     GraphRecord,
     NodeRecord,
@@ -186,8 +195,13 @@ class GraphView:
 
 
 def _symbol_rows(graph: GraphRecord) -> Iterator[SymbolRow]:
+    """The symbols that say something: torch also makes some that no value has and nothing became known of."""
+    used = used_symbols(graph)
     for symbol in graph.symbols:
         fixed = symbol.lower is not None and symbol.lower == symbol.upper
+        known = symbol.unbacked or symbol.replaced_by is not None or fixed
+        if symbol.name not in used and not known:
+            continue
         notes = ["unbacked"] if symbol.unbacked else []
         if symbol.replaced_by is not None and not fixed:
             notes.append(f"became {labels.dim_text(symbol.replaced_by)}")

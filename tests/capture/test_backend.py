@@ -200,3 +200,24 @@ def test_strict_raises_on_what_cannot_be_read(monkeypatch):
     torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="ZeroDivisionError"):
         run(strict=True)
+
+
+def test_bad_inner_variable_is_told_and_the_default_holds(monkeypatch):
+    """PEEK_INNER that torch does not know is one message; the graph runs as captured."""
+    monkeypatch.setenv("PEEK_INNER", "inducter")
+    result, text = run()
+    assert torch.allclose(result, torch.ones(3).sin() + 1)
+    assert "PEEK_INNER" in text and "inductor" in text
+
+
+def test_notes_of_pictures_are_no_problems(tmp_path):
+    """What a saved picture folds is told with a command that exists, and not at all when quiet."""
+    net = torch.nn.Sequential(
+        *[torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()) for _ in range(40)]
+    )
+    args = (net, torch.ones(1, 4))
+    _, text = run(*args, save=str(tmp_path / "a.dot"))
+    assert "folded" in text and "expand=" not in text
+    torch._dynamo.reset()
+    _, text = run(*args, save=str(tmp_path / "b.dot"), quiet=True)
+    assert text == ""

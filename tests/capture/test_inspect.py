@@ -194,3 +194,19 @@ def test_inner_backend():
         peek_backend.inspect(callee, torch.randn(3), inner="inductr")
     with pytest.raises(peek_backend.PeekError, match="callable"):
         peek_backend.inspect(3, torch.randn(3))
+
+
+def test_script_and_lazy_modules():
+    """A traced ScriptModule is inspected as torch.compile takes it; a lazy module is still lazy afterwards."""
+    traced = torch.jit.trace(torch.nn.Linear(2, 2), torch.ones(1, 2))
+    peek_backend.inspect(traced, torch.ones(1, 2))
+    lazy = torch.nn.LazyLinear(3)
+    assert peek_backend.inspect(lazy, torch.ones(1, 2)).graphs
+    assert torch.nn.parameter.is_lazy(lazy.weight)
+
+
+@pytest.mark.parametrize("dynamic", ["yes", {"x": {0: "batch"}}, 1])
+def test_dynamic_is_a_switch(dynamic):
+    """dynamic= that is no switch is refused with what to write instead."""
+    with pytest.raises(peek_backend.PeekError, match="mark_dynamic"):
+        peek_backend.inspect(callee, torch.ones(2), dynamic=dynamic)

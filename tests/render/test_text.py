@@ -105,7 +105,8 @@ def test_titles_and_symbols_fit_a_terminal(columns):
 
 def test_many_symbols_are_cut_in_a_terminal_only():
     """A terminal lists the first symbols and how many more there are; a file lists all."""
-    many = graph(node(0, "x"), symbols=tuple(symbol(f"s{i}") for i in range(100)))
+    used = tensor(*(f"s{i}" for i in range(100)))
+    many = graph(node(0, "x", value=used), symbols=tuple(symbol(f"s{i}") for i in range(100)))
     assert "… 76 more symbols" in graph_text(many, Layout(width=80))
     assert graph_text(many).count("in [2, ∞]") == 100
 
