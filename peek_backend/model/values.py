@@ -29,9 +29,9 @@ class TensorMeta(Struct, frozen=True, gc=False, tag_field="kind", tag="tensor", 
     storage_offset: Dim = 0
     layout: str = "strided"
     subclass: str | None = None
-    inner: dict[str, "ValueInfo"] = {}
+    inner: dict[str, ValueInfo] = {}
     flags: tuple[str, ...] = ()
-    became: "TensorMeta | None" = None
+    became: TensorMeta | None = None
     # Tensors of one graph with the same number share their storage (views, in-place results).
     storage: int | None = None
 
@@ -77,7 +77,7 @@ class SizeInfo(Struct, frozen=True, gc=False, tag_field="kind", tag="size"):
 class TupleInfo(Struct, frozen=True, gc=False, tag_field="kind", tag="tuple", omit_defaults=True):
     """A tuple, list, named tuple or dict: ``type`` is its name, ``fields`` the names of its items if it has any."""
 
-    items: tuple["ValueInfo", ...]
+    items: tuple[ValueInfo, ...]
     type: str = "tuple"
     fields: tuple[str, ...] = ()
 
