@@ -109,14 +109,21 @@ class Loaded:
     module: types.ModuleType
     code: types.CodeType | bytes
 
+    def compiled(self) -> Loaded:
+        """The same with its code compiled; a script's SyntaxError is shown as Python shows it."""
+        if isinstance(self.code, types.CodeType):
+            return self
+        try:
+            path = self.module.__dict__["__file__"]
+            return Loaded(self.module, compile(self.code, path, "exec", dont_inherit=True))
+        except BaseException:
+            cut_our_frames(lambda code: code is Loaded.compiled.__code__)
+            raise
+
     def execute(self) -> None:
         """Compile and run. What it raises, SystemExit among it, is left to Python's own top level."""
-        names = self.module.__dict__
         try:
-            code = self.code
-            if isinstance(code, bytes):
-                code = compile(code, names["__file__"], "exec", dont_inherit=True)
-            exec(code, names)
+            exec(self.compiled().code, self.module.__dict__)
         except BaseException:
             cut_our_frames(lambda code: code is Loaded.execute.__code__)
             raise

@@ -47,6 +47,7 @@ class Recorder:
         self.journal = Journal(path, _environment(), lazy=lazy)
         self.session: Session | None = None
         self.problems: list[Problem] = []
+        self.unsaved = ""  # what the file lacks when it could not be completed, and why
         self.pid = os.getpid()
 
     def start(self) -> None:
@@ -61,11 +62,14 @@ class Recorder:
             with contextlib.suppress(Exception):
                 self.session.settle()
                 self.session.__exit__(None, None, None)
-        self.journal.close()
-        if self.journal.problem is not None:
-            self.problems.append(self.journal.problem)
-        elif self.journal.begun:
+        self.journal.end()
+        if self.journal.begun:
             self._write_whole()
+        self.journal.detach()
+
+    def forget(self) -> None:
+        """Stop observing and leave no file: nothing ran that it could be about."""
+        self.journal.remove()
 
     @property
     def record(self) -> CaptureRecord:
@@ -96,10 +100,18 @@ class Recorder:
         self.journal.patch(kind, index, **fields)
 
     def _write_whole(self) -> None:
+        """Put the complete record in the journal's place; where that fails, what the journal holds stays."""
         try:
             write_bytes(self.journal.path, encode_record(self.record))
         except PeekError as error:
-            self.problems.append(Problem(str(self.journal.path), error.problem, error.why, error.fix))
+            if self.journal.problem is not None:
+                self.unsaved = f"{error.why}; {self._saved()}"
+            else:  # it holds every record, though not in its last state
+                self.problems.append(Problem(str(self.journal.path), error.problem, error.why, error.fix))
+
+    def _saved(self) -> str:
+        total = 0 if self.session is None else len(self.session.record.graphs)
+        return f"{self.journal.saved['graph']} of {total} graphs were saved"
 
     def _after_fork(self) -> None:
         """In the child: leave the parent's file alone, and start over with nothing captured."""

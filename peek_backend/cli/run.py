@@ -16,15 +16,17 @@ import click
 from ..errors import PeekError
 from ..model import CaptureRecord
 from ..snapshot import read
-from ..snapshot.atomic import os_error
-from ..snapshot.journal import SUFFIX
-from .output import View, document, options_of, report_view, tell, visible
+from ..snapshot.atomic import write_bytes
+from ..snapshot.journal import SUFFIX, InUse
+from .output import SUFFIXES, View, document, options_of, report_view, tell, visible
 from .program import Program
 from .recorder import Recorder, children_of, observe_children, own_root
 
 FOLDER = "peek-out"
 MOST_TABLES = 3  # graphs; of more the report lists names, unless asked
 MOST_CHILDREN = 20  # lines that a report spends on child processes
+MOST_AT_ONCE = 100  # runs of one program at the same time, each with a name of its own
+_NO_CAPTURES = frozenset({*SUFFIXES, ".txt", ".py", ".pt2"} - {".json"})
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -73,35 +75,76 @@ def run(  # noqa: PLR0913, PLR0917 - one for each switch, by name from click
     exit code is its own. The report goes to stderr when the program ends, also after an error. The capture is
     written while the program runs, so that a killed one leaves what peek show reads. Child processes (forks,
     multiprocessing, Python programs that it starts) write their own beside it. A run replaces the files of the one
-    before.
+    before, and takes another name (SCRIPT-2) beside one that still runs.
     """
     view = report_view(sys.stderr, **display)
     if tables is None and any(display[name] is not None for name in ("format", "columns", "all_rows")):
         tables = True  # who asks how tables look wants them
     program = Program(script, args, module)
     program.check()
+    _check_output(output)
     root = own_root(Path(output) if output else _default_output(program))
-    for stale in children_of(root):
-        stale.unlink(missing_ok=True)
     chosen = options_of(stages=stages, stages_from=stages_from)
     watching = {"count_calls": count_calls, "trace": trace}
     watching |= {"stages": chosen.stages, "stages_from": chosen.stages_from}
-    recorder = Recorder(root.absolute(), root.absolute(), **watching)
-    return lambda: _run(program, recorder, _Report(str(root), program.target, view, tables, browse))
+    recorder, path = _recorder(root, watching)
+    for stale in children_of(recorder.root):
+        stale.unlink(missing_ok=True)
+    return lambda: _run(program, recorder, _Report(str(path), program.target, view, tables, browse))
+
+
+def _check_output(output: str | None) -> None:
+    """PeekError for a FILE that is no capture by its suffix: a picture to draw, or a program that was meant to run."""
+    suffix = Path(output or "").suffix.lower()
+    if suffix in _NO_CAPTURES:
+        name = Path(output or "").with_suffix(SUFFIX).name
+        drawn = f", then: peek show {name} -o {output}" if suffix in SUFFIXES else ""
+        why = "-o of peek run takes the capture, a .jsonl or .json file"
+        raise PeekError(f"peek run cannot write a {suffix} file", why, f"write -o {name}{drawn}")
 
 
 def _default_output(program: Program) -> Path:
     """``peek-out/NAME.peek.jsonl``, in a folder that git ignores by a file in it, as pytest's cache does."""
     folder = Path(FOLDER)
+    ignore = folder / ".gitignore"
     try:
-        folder.mkdir(exist_ok=True)
-        ignore = folder / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n")
-    except OSError as error:
-        refusal = os_error("write", folder / ".gitignore", error)
+        if not os.path.exists(ignore):
+            write_bytes(ignore, b"*\n")
+    except PeekError as refusal:
+        _tidy(folder)
         raise PeekError(refusal.problem, refusal.why, "name the capture with -o FILE") from None
     return folder / f"{program.name}{SUFFIX}"
+
+
+def _tidy(folder: Path) -> None:
+    """Remove our folder when it holds nothing but what makes git ignore it."""
+    with contextlib.suppress(OSError):
+        if folder.name == FOLDER and {entry.name for entry in folder.iterdir()} <= {".gitignore"}:
+            (folder / ".gitignore").unlink(missing_ok=True)
+            folder.rmdir()
+
+
+def _recorder(root: Path, watching: dict[str, Any]) -> tuple[Recorder, Path]:
+    """The recorder of this run and the file that it writes: ``root``, or the next name that no other run is writing."""
+    for number in range(1, MOST_AT_ONCE + 1):
+        path = root if number == 1 else _numbered(root, number)
+        try:
+            recorder = Recorder(path.absolute(), path.absolute(), **watching)
+        except InUse:
+            continue
+        except PeekError:
+            _tidy(root.parent)
+            raise
+        if number > 1:
+            tell(f"another run is writing {root}; this one writes {path}")
+        return recorder, path
+    raise PeekError(f"{root} is in use", f"{MOST_AT_ONCE} runs are writing it and beside it", "add -o FILE")
+
+
+def _numbered(path: Path, number: int) -> Path:
+    """``train-2.peek.jsonl`` of ``train.peek.jsonl``."""
+    suffix = SUFFIX if path.name.endswith(SUFFIX) else path.suffix
+    return path.with_name(f"{path.name.removesuffix(suffix)}-{number}{suffix}")
 
 
 def _run(program: Program, recorder: Recorder, report: _Report) -> int:
@@ -110,14 +153,24 @@ def _run(program: Program, recorder: Recorder, report: _Report) -> int:
     recorder.start()
     atexit.register(_finish, recorder, report, os.getpid())
     try:
-        loaded = program.load()
+        loaded = program.load().compiled()
     except PeekError as error:
-        report.silent = True
-        recorder.journal.path.unlink(missing_ok=True)  # nothing ran that it could be about
+        _forget(recorder, report)
         tell(str(error))
         return 2
+    except (SyntaxError, ValueError):
+        if recorder.session is None:  # importing the packages of a module may have compiled something
+            _forget(recorder, report)
+        raise
     loaded.execute()
     return 0
+
+
+def _forget(recorder: Recorder, report: _Report) -> None:
+    """Of a program that never ran there is nothing to say and nothing to keep."""
+    report.nothing_ran = True
+    recorder.forget()
+    _tidy(recorder.root.parent)
 
 
 def _finish(recorder: Recorder, report: _Report, pid: int) -> None:
@@ -125,9 +178,8 @@ def _finish(recorder: Recorder, report: _Report, pid: int) -> None:
     with contextlib.suppress(AttributeError, OSError, ValueError):
         sys.stdout.flush()
     recorder.finish()
-    if os.getpid() == pid:
-        if not report.silent:
-            report.print(recorder)
+    if os.getpid() == pid and not report.nothing_ran:
+        report.print(recorder)
         report.open(recorder)
 
 
@@ -139,13 +191,15 @@ class _Report:
     ) -> None:
         self.path, self.program, self.view, self.tables = path, program, view, tables
         self.browse = browse
-        self.silent = view.options.quiet
+        self.quiet = view.options.quiet
+        self.nothing_ran = False
         self.stream = sys.stderr  # the program may put another in its place
 
     def print(self, recorder: Recorder) -> None:
         """Print; a stream that the program closed gets nothing, and no failure reaches the program's exit."""
+        lines = self._unsaved(recorder) if self.quiet else self._lines(recorder)
         try:
-            text = "".join(f"{line}\n" for line in self._lines(recorder))
+            text = "".join(f"{line}\n" for line in lines)
         except Exception as error:
             text = f"peek: the report could not be made: {visible(f'{type(error).__name__}: {error}')}\n"
         with contextlib.suppress(AttributeError, OSError, ValueError):
@@ -174,6 +228,7 @@ class _Report:
         else:
             yield "no graph was captured: the program did not use torch.compile"
         yield ""
+        yield from self._unsaved(recorder)
         yield f"peek: capture of {visible(self.program)}: {visible(self.path)}"
         for child in children[:MOST_CHILDREN]:
             shown = visible(str(Path(self.path).with_name(child.name)))
@@ -181,6 +236,11 @@ class _Report:
         if len(children) > MOST_CHILDREN:
             yield f"peek: … and {len(children) - MOST_CHILDREN} more"
         yield f"peek: look again with: peek show {visible(self.path)}"
+
+    def _unsaved(self, recorder: Recorder) -> Iterator[str]:
+        """That the file is not complete, said to quiet ones too: they want the file."""
+        if recorder.unsaved:
+            yield f"peek: {visible(recorder.unsaved)}"
 
     def _captured(self, record: CaptureRecord) -> Iterator[str]:
         """The graphs as tables, or as a list where there are many, and what to mend."""

@@ -17,6 +17,7 @@ _WHY = {
     errno.EROFS: ("the file system is read-only", "write to another folder"),
     errno.ENOSPC: ("the disk is full", "make room, or write to another disk"),
     errno.EDQUOT: ("your disk quota is used up", "make room, or write to another disk"),
+    errno.EFBIG: ("the file would be larger than the system allows", "raise the limit: ulimit -f unlimited"),
     errno.EISDIR: ("it is a folder", "name a file in it"),
     errno.ENOTDIR: ("a part of the path is a file, not a folder", "check the path"),
     errno.EEXIST: ("a part of the path is a file, not a folder", "check the path"),

@@ -1,20 +1,28 @@
 """A capture written while the program runs: one JSON object a line, each record as it is made.
 
 The first line is the header, then come ``{"kind": "graph", "data": {…}}`` and the like, patches for what
-became known later, and ``{"kind": "end"}`` when the program closed the file. A program that is killed leaves
-all that it had written: each line goes to the system at once, and the reader leaves out a last line that was
-cut.
+became known later, and ``{"kind": "end"}`` when the program closed the file, or ``{"kind": "stopped"}`` with
+a Problem when the system refused a line and had room for this one. A program that is killed leaves all that it
+had written: each line goes to the system at once, and the reader leaves out a last line that was cut.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import stat
 import threading
 from pathlib import Path
 from typing import Any, Union
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
+
+try:
+    import fcntl
+except ImportError:  # Windows, where no two runs are told apart
+    fcntl = None  # type: ignore[assignment]
 
 from ..errors import PeekError
 from ..model import (
@@ -42,7 +50,7 @@ KINDS: dict[str, type] = {
     "note": str,
     "earlier": EarlierFrame,
 }
-"""What a line holds, by its ``kind``; the kinds ``header``, ``environment`` and ``end`` come beside them."""
+"""What a line holds, by its ``kind``; ``header``, ``environment``, ``end`` and ``stopped`` come beside them."""
 
 MOST_OPEN_FRAMES = 1_000
 """Compiles that can be under way, in threads or nested, when a program is killed; more is a damaged file."""
@@ -69,13 +77,18 @@ class Line(Struct, frozen=True, omit_defaults=True):
 _line_decoder = msgspec.json.Decoder(Line)
 
 
+class InUse(PeekError):
+    """Another process is writing the journal."""
+
+
 class Journal:
     """A journal being written. Safe to use from several threads; after a fork the child must ``detach`` it.
 
     The file is created, or emptied, at once; with ``lazy`` when the first record comes, so that a process
-    that captures nothing leaves no file. Creating it raises PeekError where the system refuses. Later writes
-    never raise, since they happen inside the user's program: the first refusal ends the journal and is kept
-    in ``problem``.
+    that captures nothing leaves no file. Creating it raises PeekError where the system refuses, and InUse where
+    another process holds it: a journal is locked from then until ``detach``. Later writes never raise, since they
+    happen inside the user's program: the first refusal ends the journal and is kept in ``problem``. ``saved``
+    counts the records in the file by kind.
     """
 
     def __init__(self, path: str | os.PathLike[str], environment: Environment, *, lazy: bool = False) -> None:
@@ -84,6 +97,7 @@ class Journal:
         self._environment = environment
         self._lock = threading.RLock()  # a signal handler may compile while this thread writes
         self._counts = dict.fromkeys(KINDS, 0)
+        self.saved = dict.fromkeys(KINDS, 0)
         self._descriptor: int | None = None
         self._closed = False
         self.begun = False  # whether there is a file
@@ -95,7 +109,7 @@ class Journal:
         kind = _KIND_OF[type(record)]
         line = _line(kind, record)
         with self._lock:
-            self._write(line)
+            self.saved[kind] += self._write(line)
             self._counts[kind] += 1
             return self._counts[kind] - 1
 
@@ -110,11 +124,17 @@ class Journal:
             if self._descriptor is not None:
                 self._write(_line("environment", environment))
 
-    def close(self) -> None:
-        """Mark the capture as complete and close the file; again does nothing."""
+    def end(self) -> None:
+        """Mark the capture as complete and write no more; the file stays locked. Again does nothing."""
         with self._lock:
             if self._descriptor is not None:
                 self._write(_line("end", None))
+            self._closed = True
+
+    def close(self) -> None:
+        """``end`` it and let go of the file; again does nothing."""
+        with self._lock:
+            self.end()
             self.detach()
 
     def detach(self) -> None:
@@ -124,35 +144,96 @@ class Journal:
         self._descriptor, self._closed = None, True
         self._lock = threading.RLock()  # another thread of the parent may have held it
 
+    def remove(self) -> None:
+        """Close the journal and delete its file, where it is one."""
+        with self._lock:
+            if self._descriptor is not None and _is_file(self._descriptor):
+                with contextlib.suppress(OSError):
+                    os.unlink(self.path)
+            self.begun = False
+            self.detach()
+
     def _open(self) -> None:
         header = _line("header", self._environment, schema_version=SCHEMA_VERSION)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(self.path, flags, 0o666)
+            self._descriptor = _locked(self.path)
             self.begun = True
             write_all(self._descriptor, header)
         except (OSError, ValueError) as error:
-            self._give_up()
+            self.remove()
             raise os_error("write", self.path, error) from None
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, line: bytes) -> bool:
+        """Whether the line is in the file now."""
         with self._lock:
             if self._closed:
-                return
+                return False
+            start = 0
             try:
                 if self._descriptor is None:
                     self._open()
+                start = os.fstat(self._descriptor).st_size
                 write_all(self._descriptor, line)
             except (OSError, PeekError) as error:
                 refusal = error if isinstance(error, PeekError) else os_error("write", self.path, error)
                 self.problem = Problem(str(self.path), refusal.problem, refusal.why, refusal.fix)
-                self._give_up()
+                self._stop(start)
+                return False
+            return True
 
-    def _give_up(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-        self._descriptor, self._closed = None, True
+    def _stop(self, start: int) -> None:
+        """Give up. The line that began at ``start`` was cut: what it took is room to say why, on a full disk too."""
+        self._closed = True
+        if self._descriptor is None or not _is_file(self._descriptor):
+            return
+        graphs = self.saved["graph"]
+        what = f"the capture stops here, after {graphs} graph{'' if graphs == 1 else 's'}"
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, start)
+            write_all(self._descriptor, _line("stopped", Problem("capture", what, self.problem.why)))
+
+
+def _locked(path: Path) -> int:
+    """A descriptor of the emptied file at ``path``, locked for this process. Raises InUse, or OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+    while True:
+        descriptor = os.open(path, flags, 0o666)
+        try:
+            if not _is_file(descriptor):
+                return descriptor
+            _lock(descriptor, path)
+            if _is_at(descriptor, path):
+                os.ftruncate(descriptor, 0)
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # its writer put the whole capture in its place meanwhile
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InUse(f"{path} is in use", "another peek run is writing it", "name another with -o") from None
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise  # a file system without locks tells no two runs apart
+
+
+def _is_file(descriptor: int) -> bool:
+    return stat.S_ISREG(os.fstat(descriptor).st_mode)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether ``path`` still names the open file."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _line(kind: str, data: Any, **fields: Any) -> bytes:
@@ -219,6 +300,7 @@ class _Reader:
         self.records: dict[str, list[Any]] = {kind: [] for kind in KINDS}
         self.unknown: dict[str, int] = {}
         self.ended = False
+        self.stopped = False
 
     def take(self, text: bytes, number: int, *, last: bool) -> bool:
         """Add one line; False when it is the last one and was cut."""
@@ -241,6 +323,9 @@ class _Reader:
             self.environment = msgspec.json.decode(line.data, type=Environment)
         elif line.kind == "end":
             self.ended = True
+        elif line.kind == "stopped":
+            self.stopped = True
+            self.records["problem"].append(_decoders["problem"].decode(line.data))
         elif line.kind not in KINDS:
             self.unknown[line.kind] = self.unknown.get(line.kind, 0) + 1
         elif line.index is None:
@@ -266,7 +351,7 @@ class _Reader:
             frames=frames,
             breaks=tuple(self.records["break"]),
             recompiles=tuple(self.records["recompile"]),
-            problems=(*self.records["problem"], *(() if self.ended else (_not_ended(),))),
+            problems=(*self.records["problem"], *(() if self.ended or self.stopped else (_not_ended(),))),
             notes=(*self.records["note"], *self._left_out()),
             earlier=tuple(self.records["earlier"]),
         )
@@ -290,7 +375,9 @@ class _Reader:
 
 def _not_ended() -> Problem:
     what = "the program ended before its capture was complete; what it had captured is here"
-    return Problem("capture", what, "it was killed, ran out of memory, left by os._exit, or still runs")
+    return Problem(
+        "capture", what, "it was killed, ran out of memory or disk space, left by os._exit, or still runs"
+    )
 
 
 def _patch_type(record: type[Struct]) -> type[Struct]:

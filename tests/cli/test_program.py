@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import zipfile
@@ -177,3 +178,48 @@ def test_output_folder_is_ignored_by_git(folder, tmp_path):
     """The default folder holds a file that has git ignore it."""
     python("-m", "peek_backend", "run", "-q", folder / "names.py", cwd=tmp_path)
     assert (tmp_path / "peek-out" / ".gitignore").read_text() == "*\n"
+
+
+@pytest.mark.parametrize("args", [["syntax.py"], ["indent.py"], ["-m", "syntax"], ["-m", "no_such_module"]])
+def test_a_program_that_never_ran_has_no_report(folder, tmp_path, args):
+    """A script that does not compile, or is not there, gets its error, no report about torch.compile, and no file."""
+    for name in ("syntax.py", "indent.py"):
+        (tmp_path / name).write_text(SCRIPTS[name])
+    done = python("-m", "peek_backend", "run", *args, cwd=tmp_path)
+    assert done.returncode in (1, 2)
+    assert b"no graph was captured" not in done.stderr and b"peek show" not in done.stderr
+    assert not (tmp_path / "peek-out").exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "fix"),
+    [
+        ("c.svg", "write -o c.peek.jsonl, then: peek show c.peek.jsonl -o c.svg"),
+        ("out/page.html", "write -o page.peek.jsonl, then: peek show page.peek.jsonl -o out/page.html"),
+        ("exits.py", "write -o exits.peek.jsonl"),
+    ],
+)
+def test_output_that_is_no_capture_is_refused(folder, peek, monkeypatch, output, fix):
+    """-o with the suffix of a picture, a page or a program is refused before anything is written or run."""
+    monkeypatch.chdir(folder)
+    before = (folder / "exits.py").read_text()
+    done = peek("run", "-o", output, "exits.py")
+    assert done.code == 2
+    assert "a .jsonl or .json file" in done.err and done.err.rstrip().endswith(fix)
+    assert (folder / "exits.py").read_text() == before and not (folder / "c.svg").exists()
+
+
+@pytest.mark.parametrize("module", ["atomic", "journal"])
+def test_full_folder_is_left_as_it_was(tmp_path, peek, monkeypatch, module):
+    """Where the first file or the second does not fit on the disk, one error says so and nothing of ours stays behind."""
+
+    def full(descriptor, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(f"peek_backend.snapshot.{module}.write_all", full)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "light.py").write_text("")
+    done = peek("run", "light.py")
+    assert done.code == 2
+    assert "the disk is full" in done.err
+    assert os.listdir(tmp_path) == ["light.py"]

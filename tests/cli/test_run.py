@@ -50,12 +50,27 @@ torch.compile(lambda y: y * 2, backend="eager")(torch.ones(3))
 print("ready", flush=True)
 while True: pass
 """
+# No file may grow beyond what some of the eight graphs take.
+LIMITED = """
+import resource, torch
+resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, resource.RLIM_INFINITY))
+def f(x):
+    for _ in range(30): x = x.sin()
+    return x
+for backend in ("eager", lambda gm, inputs: gm.forward):
+    for n in range(4): torch.compile(f, backend=backend, dynamic=False)(torch.ones(n + 2))
+"""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    for name, text in {"works.py": WORKS, "raises.py": RAISES, "killed.py": KILLED}.items():
+    for name, text in {
+        "works.py": WORKS,
+        "raises.py": RAISES,
+        "killed.py": KILLED,
+        "limited.py": LIMITED,
+    }.items():
         (folder / name).write_text(text)
     return folder
 
@@ -143,3 +158,46 @@ def test_killed_program_leaves_a_capture(folder, peek):
     assert done.code == 0
     assert done.out.count("placeholder") == 2
     assert "ended before its capture was complete" in done.out
+
+
+@pytest.mark.parametrize("quiet", [[], ["-q"]])
+def test_report_says_what_could_not_be_saved(folder, peek, quiet):
+    """When the system takes no more, the report says why and how much is in the file, -q or not; the file says it too."""
+    args = ["-m", "peek_backend", "run", *quiet, "-o", "l.peek.jsonl", "limited.py"]
+    done = python(*args, cwd=folder)
+    assert done.returncode == 0
+    saved = snapshot.read(folder / "l.peek.jsonl")
+    assert 0 < len(saved.graphs) < 8
+    said = (
+        f"peek: the file would be larger than the system allows; {len(saved.graphs)} of 8 graphs were saved"
+    )
+    assert said in done.stderr.decode()
+    (problem,) = saved.problems
+    assert problem.what.startswith(f"the capture stops here, after {len(saved.graphs)} graph")
+    assert problem.why in peek("show", folder / "l.peek.jsonl").out
+
+
+WAITS = f"{HEAD}\ng(int(sys.argv[1]))\nprint('ready', flush=True)\ninput()\n"
+
+
+def test_two_runs_at_once_lose_nothing(tmp_path):
+    """A run beside one that still writes the same capture takes the next name and says so; a later one takes the first."""
+    (tmp_path / "waits.py").write_text(WAITS)
+    args = [sys.executable, "-m", "peek_backend", "run", "waits.py"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*args, "2"], cwd=tmp_path, env=env, **pipes) as first:
+        assert first.stdout.readline() == b"ready\n"
+        done = subprocess.run(
+            [*args, "3"], cwd=tmp_path, env=env, input=b"\n", capture_output=True, check=True
+        )
+        first.communicate(b"\n")
+    said = "another run is writing peek-out/waits.peek.jsonl; this one writes peek-out/waits-2.peek.jsonl"
+    assert said in done.stderr.decode()
+    for name, size in (("waits", 2), ("waits-2", 3)):
+        record = snapshot.read(tmp_path / "peek-out" / f"{name}.peek.jsonl")
+        assert [g.nodes[0].value.shape for g in record.graphs] == [(size,)]
+        assert record.problems == ()
+    again = subprocess.run([*args, "4"], cwd=tmp_path, env=env, input=b"\n", capture_output=True, check=True)
+    assert b"another run" not in again.stderr
+    assert len(list((tmp_path / "peek-out").glob("*.jsonl"))) == 2

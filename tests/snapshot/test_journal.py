@@ -16,7 +16,7 @@ from peek_backend import snapshot
 from peek_backend.errors import PeekError
 from peek_backend.model import BreakInfo, Environment, FrameRecord, GuardInfo, Problem, RecompileInfo
 from peek_backend.snapshot import journal as journal_module
-from peek_backend.snapshot.journal import Journal, child_path, read_journal
+from peek_backend.snapshot.journal import InUse, Journal, child_path, read_journal
 from tests.builders import capture, graph, node, transformer
 
 ENVIRONMENT = Environment(peek="0.1.0", torch="2.13.0")
@@ -270,3 +270,53 @@ def test_child_path_keeps_folder_and_suffix():
     """A child's journal lies beside its parent's and says whose it is."""
     assert child_path("out/train.peek.jsonl", "pid-12") == Path("out/train.pid-12.peek.jsonl")
     assert child_path("out/log.jsonl", "pid-12") == Path("out/log.pid-12.peek.jsonl")
+
+
+def test_full_disk_is_told_by_the_file_itself(tmp_path, monkeypatch):
+    """A line that the disk cut makes room for one that says so: the reader knows why, and does not guess at a kill."""
+    room = len((full_journal(tmp_path / "j"), (tmp_path / "j").read_bytes())[1]) + 400
+    journal = Journal(tmp_path / "k", ENVIRONMENT)
+    real = os.write
+
+    def limited(descriptor, data):
+        left = room - os.fstat(descriptor).st_size
+        if left <= 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data[:left])
+
+    monkeypatch.setattr(journal_module.os, "write", limited)
+    journal.append(small())
+    while journal.problem is None:
+        journal.append("x" * 300)
+    journal.close()
+    record = record_of(tmp_path / "k")
+    assert record.problems == (
+        Problem("capture", "the capture stops here, after 1 graph", "the disk is full"),
+    )
+    assert journal.saved["graph"] == len(record.graphs) == 1
+    assert journal.saved["note"] == len(record.notes)
+
+
+def test_a_journal_is_held_by_one_writer(tmp_path):
+    """A second writer is refused until the first lets go, and the first one's lines stay."""
+    first = Journal(tmp_path / "j", ENVIRONMENT)
+    first.append("mine")
+    with pytest.raises(InUse, match="another peek run is writing it"):
+        Journal(tmp_path / "j", ENVIRONMENT)
+    first.end()
+    with pytest.raises(InUse):
+        Journal(tmp_path / "j", ENVIRONMENT)
+    first.close()
+    assert record_of(tmp_path / "j").notes == ("mine",)
+    Journal(tmp_path / "j", ENVIRONMENT).close()
+    assert record_of(tmp_path / "j").notes == ()
+
+
+def test_a_removed_journal_leaves_no_file(tmp_path):
+    """``remove`` deletes the file and ends the journal; a device is left where it is."""
+    journal = Journal(tmp_path / "j", ENVIRONMENT)
+    journal.remove()
+    journal.append("late")
+    assert os.listdir(tmp_path) == []
+    Journal(os.devnull, ENVIRONMENT).remove()
+    assert os.path.exists(os.devnull)
