@@ -14,7 +14,7 @@ from ..model import CaptureRecord
 from .output import View, display_options, options_of, show_record, tell, view_of
 from .specs import check_names, parse_input, parse_keyword
 from .target import Target, parse_target
-from .traces import cut_our_frames
+from .traces import brief, cut_our_frames, unlogged
 
 
 @click.command()
@@ -34,6 +34,7 @@ from .traces import cut_our_frames
 )
 @click.option("--stages", metavar="A,B,…", help="Stages to record: dynamo, joint, forward, …, or all.")
 @click.option("--inner", metavar="NAME", help="Backend that runs the graphs; without it, as captured.")
+@click.option("--traceback", is_flag=True, help="All of what the call raises, not only what it says.")
 @display_options
 def inspect(
     target: str,
@@ -48,7 +49,7 @@ def inspect(
     tensor by dtype and shape, filled with made-up numbers: 'f32[8, 16]'. A dim with a name is dynamic: 'f32[batch=8, 16]';
     'grad' after the shape asks for a gradient. Lists, tuples and dicts of inputs work too.
     """
-    how = {name: given.pop(name) for name in ("dynamic", "fullgraph", "device", "inner")}
+    how = {name: given.pop(name) for name in ("dynamic", "fullgraph", "device", "inner", "traceback")}
     how["stages"] = options_of(stages=given.pop("stages")).stages
     view = view_of(output, **given)
     found = parse_target(target)
@@ -66,11 +67,14 @@ def _inspect(
     view: View,
     output: str | None,
     device: str,
+    traceback: bool,
     **how: Any,
 ) -> int:
-    """Called outside of the handlers for mistakes: what the user's code raises keeps its traceback."""
+    """Called outside of the handlers for mistakes: with ``traceback``, what the user's code raises goes up as it is."""
     try:
-        show_record(_captured(target, args, kwargs, device, how), view, output)
+        with unlogged(*(() if traceback else _LOGGERS)):
+            record = _captured(target, args, kwargs, device, how)
+        show_record(record, view, output)
     except PeekError as error:
         tell(str(error))
         return 2
@@ -79,6 +83,9 @@ def _inspect(
         if record is not None and record.graphs:
             show_record(record, view, output)
             sys.stdout.flush()
+        if not traceback:
+            tell(f"{brief(error, _PACKAGE)}\n  fix: mend the call or its inputs; --traceback shows all")
+            return 1
         cut_our_frames(lambda code: code.co_filename.startswith(_PACKAGE))
         raise
     return 0
@@ -101,3 +108,6 @@ def _captured(
 
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
+_LOGGERS = (
+    "torch._subclasses.fake_tensor",
+)  # prints the traceback of what a call raises, before it is raised

@@ -11,6 +11,7 @@ import click
 from ..errors import PeekError
 from ..model import CaptureRecord
 from .output import display_options, show_record, view_of
+from .traces import unlogged
 
 
 @click.command()
@@ -73,4 +74,5 @@ def _load_exported(file: str) -> CaptureRecord:
             raise
         why = "reading an exported program needs torch, which is not installed"
         raise PeekError(f"cannot read {file!r}", why, "pip install torch") from None
-    return record_exported(file)
+    with unlogged("torch.export"):  # it prints the traceback of each format that the file does not have
+        return record_exported(file)

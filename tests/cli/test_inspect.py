@@ -186,14 +186,35 @@ def test_missing_module_and_missing_import(monkeypatch, tmp_path):
         parse_target("imports_in_vain:f").load()
 
 
+def test_error_of_the_program_is_told_in_short(inspect):
+    """What the function raises is its type, its words and the user's line, after the graphs captured until then."""
+    done = inspect("broken", "--input", "f32[2, 2]")
+    assert done.code == 1
+    assert "cos" in done.out
+    assert done.err.startswith("peek: ") and "no_such_method" in done.err
+    assert "in broken: return y @ x.no_such_method()" in done.err
+    assert "--traceback shows all" in done.err
+    assert "Traceback" not in done.err and len(done.err.splitlines()) <= 10
+
+
+def test_inputs_that_do_not_fit_are_told_in_short(inspect):
+    """So is what torch says of inputs whose shapes do not fit, with the line of the model that met them."""
+    done = inspect("Net", "--input", "f32[8, 5]")
+    assert done.code == 1
+    assert "[8, 5] X [8, 4]" in done.err
+    assert "in forward: y = torch.relu(self.fc(x))" in done.err
+    assert "Traceback" not in done.err and len(done.err.splitlines()) <= 10
+
+
 def test_error_of_the_program_keeps_its_traceback(tmp_path):
-    """What the function raises is shown as Python shows it, after the graphs captured until then."""
+    """With --traceback it is shown as Python shows it, without our own frames."""
     (tmp_path / "model.py").write_text(MODULE)
-    done = python("-m", "peek_backend", "inspect", "model.py:broken", "--input", "f32[2, 2]", cwd=tmp_path)
+    args = ["inspect", "model.py:broken", "--input", "f32[2, 2]", "--traceback"]
+    done = python("-m", "peek_backend", *args, cwd=tmp_path)
     error = done.stderr.decode()
     assert done.returncode == 1
     assert b"cos" in done.stdout
-    assert "no_such_method" in error and "peek_backend" not in error
+    assert "Traceback" in error and "no_such_method" in error and "peek_backend" not in error
 
 
 def test_show_of_an_exported_program(tmp_path, peek):
@@ -204,6 +225,8 @@ def test_show_of_an_exported_program(tmp_path, peek):
     assert done.code == 0
     assert "linear" in done.out and "[3, 2]" in done.out
     (tmp_path / "bad.pt2").write_bytes(b"PK\x03\x04 no archive")
-    bad = peek("show", tmp_path / "bad.pt2")
-    assert (bad.code, bad.out) == (2, "")
-    assert str(tmp_path / "bad.pt2") in bad.err
+    bad = python("-m", "peek_backend", "show", tmp_path / "bad.pt2")
+    assert (bad.returncode, bad.stdout) == (2, b"")
+    said = bad.stderr.decode()
+    assert said.startswith("peek: ") and str(tmp_path / "bad.pt2") in said
+    assert "Traceback" not in said
