@@ -337,8 +337,8 @@ def watch_compiles(
     """Call ``started(compile id)`` and ``ended(compile id)`` around each compile, ``rewritten(code, new code)`` in between.
 
     ``rewritten`` is called once Dynamo made its bytecode, before it builds the guards. The three must not raise: an exception in
-    a callback ends the user's compile. Yields a function that registers the callbacks again: ``torch._dynamo.reset()`` drops
-    them, but not the bytecode hook. Nested compiles have no start and end of their own.
+    a callback ends the user's compile. A ``torch._dynamo.reset()`` meanwhile keeps them. Yields a function that registers
+    them again. Nested compiles have no start and end of their own.
     """
 
     def start(args: Any) -> None:
@@ -358,14 +358,32 @@ def watch_compiles(
 
     register()
     hook = register_bytecode_hook(rewritten)
+    with _LOCK:
+        _REGISTERS.append(register)
+        callback_handler.clear = _cleared
     try:
         yield register
     finally:
         hook.remove()
+        with _LOCK:
+            _REGISTERS.remove(register)
+            if not _REGISTERS:
+                del callback_handler.clear
         with _LOCK, contextlib.suppress(ValueError):  # a reset took them away
             callback_handler.remove_start_callback(start)
         with _LOCK, contextlib.suppress(ValueError):
             callback_handler.remove_end_callback(end)
+
+
+_REGISTERS: list[Callable[[], None]] = []
+
+
+def _cleared() -> None:
+    """Stands in for the handler's ``clear`` while somebody watches: ``torch._dynamo.reset()`` calls it, and a frame that is
+    left in eager after one reaches no backend that could register again."""
+    type(callback_handler).clear(callback_handler)
+    for register in tuple(_REGISTERS):
+        register()
 
 
 _METRICS_LIMIT = 100_000

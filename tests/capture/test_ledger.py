@@ -494,3 +494,22 @@ def test_more_compiles_than_torch_keeps_by_itself():
 def test_compat_finds_the_frame_being_compiled_only_while_one_is():
     """Outside of a compile there is none."""
     assert compat.compiling() is None
+
+
+def test_reset_inside_a_session_hides_nothing():
+    """A frame left in eager after torch._dynamo.reset() is counted as before it; closed sessions leave torch's handler alone."""
+
+    def loop(x):
+        for _ in range(2):
+            x = x + 1
+            print(end="")
+        return x
+
+    with Session() as outer, Session() as session:
+        torch._dynamo.reset()
+        torch.compile(loop, backend="eager")(torch.ones(3))
+    for record in (outer.record, session.record):
+        assert (stats(record).breaks, stats(record).skipped) == (1, 1)
+        assert record.frames[0].outcome == "skipped"
+    assert "clear" not in vars(callback_handler)
+    assert not callback_handler.start_callbacks
