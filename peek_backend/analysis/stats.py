@@ -28,7 +28,7 @@ class Stats(Struct, frozen=True):
     ``failed``             frames that failed with an error after or during capture
     ``never_ran``          graphs that were captured but can never have run
     ``dynamic_dims``       distinct symbols that size an input, summed over the graphs
-    ``problems``           things peek could not read
+    ``problems``           things peek could not read, in later stages too
     """
 
     graphs: int = 0
@@ -93,6 +93,7 @@ def stats(record: CaptureRecord) -> Stats:
     """The counts of ``record``, per the definitions of ``Stats``."""
     graphs = captured_graphs(record)
     bodies = [body for graph in graphs for body in with_children(graph)]
+    everything = [body for graph in record.graphs for body in with_children(graph)]
     recompiled = [r for r in record.recompiles if not r.refused]
     return Stats(
         graphs=len(graphs),
@@ -112,5 +113,5 @@ def stats(record: CaptureRecord) -> Stats:
         failed=sum(f.outcome == "failed" for f in record.frames),
         never_ran=sum(g.never_ran is not None for g in graphs),
         dynamic_dims=sum(len(dynamic_symbols(g)) for g in graphs),
-        problems=len(record.problems) + sum(len(g.problems) for g in bodies),
+        problems=len(record.problems) + sum(len(g.problems) for g in everything),
     )

@@ -101,3 +101,9 @@ def test_failures_and_problems():
         capture(bad, frames=(FrameRecord("f", outcome="failed"),), problems=(Problem("y", "late"),))
     )
     assert (found.failed, found.never_ran, found.problems) == (1, 1, 2)
+
+
+def test_problems_of_later_stages_count():
+    """A stage that could not be read is a problem of the capture, though its graph is not one of the program's."""
+    failed = graph(stage="joint", problems=(Problem("0/0 joint", "the stage could not be read"),))
+    assert stats(capture(graph(node(0, "x")), failed)).problems == 1
