@@ -57,6 +57,7 @@ def diff(
         tell(str(error))
         return MISSING
     root = project_root(Path.cwd())
+    _check_overlap(left, right, old, new)
     pairs = list(_pairs(left, right, project_policy(root), strict))
     options, _ = resolve({"color": color} if color is not None else {})
     show = Show(chosen, root, wants_color(options.color, sys.stdout) and output is None, _width(), output)
@@ -110,11 +111,23 @@ def _pairs(left: Side, right: Side, policy: Policy, strict: bool) -> Iterator[Pa
         yield Pair(path, without_unused(judged) if path else judged, found, nothing=nothing)
 
 
+def _check_overlap(left: Side, right: Side, old: str, new: str | None) -> None:
+    """Two folders that share no path compare nothing, which must not read as success."""
+    if left.files and right.files and not left.files.keys() & right.files.keys():
+        raise PeekError(
+            f"no snapshot is on both sides of {old}" + (f" and {new}" if new else ""),
+            f"one has {min(left.files)!r}, the other {min(right.files)!r}",
+            "name the same folder on both sides: git:REV:FOLDER FOLDER",
+        )
+
+
 def exit_code(pairs: Sequence[Pair]) -> int:
-    """A failing difference, else a capture of nothing, else 0."""
+    """A capture of nothing, else a failing difference, else a snapshot that the new side lacks, else 0."""
     if any(pair.nothing for pair in pairs):
         return NOTHING
-    return FAILED if any(pair.verdict is not None and pair.verdict.failed for pair in pairs) else SAME
+    if any(pair.verdict is not None and pair.verdict.failed for pair in pairs):
+        return FAILED
+    return MISSING if any(pair.only == "old" for pair in pairs) else SAME
 
 
 @dataclass(frozen=True)

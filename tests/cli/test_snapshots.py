@@ -135,11 +135,19 @@ class TestDiff:
         assert peek("diff", pair[0], BASE).code == 2
 
     def test_folders_tell_what_is_new_and_gone(self, peek, tree):
-        """Snapshots on one side are told and fail nothing."""
+        """A new snapshot is told and fails nothing; one that is gone is told, and ends with exit code 3."""
+        Slot.named(tree / "other", "test_a", "test_one").write(graph(1))
+        Slot.named(tree / "other", "test_a", "test_two").write(graph(1, "test_two"))
+        more = peek("diff", BASE, "other")
+        assert (more.code, "new: test_a/test_two.graph\n" in more.out) == (0, True)
+        less = peek("diff", "other", BASE)
+        assert (less.code, "removed: test_a/test_two.graph\n" in less.out) == (3, True)
+
+    def test_folders_that_share_nothing_do_not_compare(self, peek, tree):
+        """Two folders without a common path are refused: that nothing was compared must not read as success."""
         Slot.named(tree / "other", "test_a", "test_two").write(graph(1, "test_two"))
         done = peek("diff", BASE, "other")
-        assert done.code == 0
-        assert "removed: test_a/test_one.graph\nnew: test_a/test_two.graph\n" in done.out
+        assert (done.code, "both sides" in done.err) == (2, True)
 
 
 class TestGit:
