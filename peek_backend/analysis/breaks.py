@@ -78,15 +78,23 @@ def _ops_after(record: CaptureRecord, event: BreakInfo, ops: Sequence[int]) -> i
     frame = record.frames[event.frame]
     if event.split:
         return sum(ops[i] for i, later in enumerate(record.frames) if _continues(later, frame, event.frame))
-    return sum(ops[i] for i, inner in enumerate(record.frames) if i != event.frame and _calls(frame, inner))
+    root = _root(event.frame, frame)
+    return sum(
+        ops[i] for i, inner in enumerate(record.frames) if _root(i, inner) != root and _calls(frame, inner)
+    )
 
 
 def _continues(later: FrameRecord, frame: FrameRecord, index: int) -> bool:
-    root = index if frame.resume_of is None else frame.resume_of
-    return later.resume_of == root and later.resume > frame.resume
+    return later.resume_of == _root(index, frame) and later.resume > frame.resume
+
+
+def _root(index: int, frame: FrameRecord) -> int:
+    """The frame that a resume function continues; the frame itself for any other."""
+    return index if frame.resume_of is None else frame.resume_of
 
 
 def _calls(frame: FrameRecord, inner: FrameRecord) -> bool:
-    """Whether ``frame`` is among those that led to ``inner``."""
+    """Whether ``frame`` is among those that led to ``inner``; what a resume function calls stands at its line or below."""
     name = frame.name.partition(" ▸ ")[0].rpartition(".")[2]
-    return any(caller.file == frame.file and caller.function == name for caller in inner.callers)
+    callers = (c for c in inner.callers if c.file == frame.file and c.function == name)
+    return any(caller.line >= frame.line for caller in callers)
