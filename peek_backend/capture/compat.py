@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 import torch._dynamo.config as dynamo_config
 from torch._dynamo import bytecode_transformation as bytecode
-from torch._dynamo import convert_frame, eval_frame, resume_execution
+from torch._dynamo import convert_frame, decorators, eval_frame, resume_execution
 from torch._dynamo import utils as dynamo_utils
 from torch._dynamo.callback import CallbackTrigger, callback_handler
 from torch._dynamo.convert_frame import register_bytecode_hook
@@ -537,6 +537,27 @@ def errors_suppressed() -> bool:
 def stance() -> str:
     """The process's ``torch.compiler.set_stance``, ``default`` where none is set."""
     return eval_frame._stance.stance
+
+
+@contextlib.contextmanager
+def watch_stances(seen: Callable[[str], None]) -> Iterator[None]:
+    """Call ``seen(name)`` whenever the program sets a stance, also for a block that is over before anybody asks for ``stance``.
+
+    ``torch.compiler.set_stance`` reaches ``_set_stance`` through the module ``decorators``, the one place that is wrapped.
+    """
+    real = decorators._set_stance
+
+    @functools.wraps(real)  # keeps the mark by which Dynamo refuses it in compiled code
+    def telling(stance: Any) -> Any:
+        seen(stance.stance)
+        return real(stance)
+
+    decorators._set_stance = telling
+    try:
+        yield
+    finally:
+        if decorators._set_stance is telling:
+            decorators._set_stance = real
 
 
 @contextlib.contextmanager

@@ -10,9 +10,9 @@ from ..model import EarlierFrame, FrameRecord
 MOST_NAMED = 5
 
 _STANCES = {
-    "force_eager": "torch.compiler.set_stance('force_eager') is in force: compiled functions run in eager",
-    "eager_on_recompile": "torch.compiler.set_stance('eager_on_recompile') is in force: nothing new is compiled",
-    "fail_on_recompile": "torch.compiler.set_stance('fail_on_recompile') is in force: nothing new is compiled",
+    "force_eager": "torch.compiler.set_stance('force_eager') {is_in} force: compiled functions run in eager",
+    "eager_on_recompile": "torch.compiler.set_stance('eager_on_recompile') {is_in} force: nothing new is compiled",
+    "fail_on_recompile": "torch.compiler.set_stance('fail_on_recompile') {is_in} force: nothing new is compiled",
 }
 _OUTCOMES = {
     "skipped": "left in eager",
@@ -23,16 +23,34 @@ _OUTCOMES = {
 }
 
 
+def stance_notes(seen: Sequence[str]) -> tuple[str, ...]:
+    """What a stance that was in force for a time kept from being compiled, of a session that has graphs all the same."""
+    return tuple(
+        f"torch.compiler.set_stance({name!r}) was in force for a time: calls that would have compiled then did not"
+        for name in dict.fromkeys(seen)
+        if name in _STANCES
+    )
+
+
 def why_nothing(
     frames: Sequence[FrameRecord],
     earlier: Sequence[EarlierFrame],
     declined: Sequence[str],
     stance: str,
+    *,
+    over: bool = False,
 ) -> tuple[str, ...]:
-    """Sentences that begin with "nothing was captured". ``declined`` are frames of libraries that Dynamo would not trace."""
+    """Sentences that begin with "nothing was captured". ``declined`` are frames of libraries that Dynamo would not trace.
+
+    ``over`` says that the stance was in force for a time only.
+    """
     traced = [f for f in frames if f.outcome in _OUTCOMES and f.compile_ids]
     others = [f for f in frames if f.outcome in _OUTCOMES and not f.compile_ids]
-    reasons = [_STANCES[stance]] if stance in _STANCES else []
+    reasons = (
+        [_STANCES[stance].format(is_in="was for a time in" if over else "is in")]
+        if stance in _STANCES
+        else []
+    )
     reasons += [_frame(f) for f in [*traced, *others][:MOST_NAMED]]
     reasons += [_declined(text) for text in _telling(declined)]
     if not reasons and earlier:

@@ -19,7 +19,7 @@ from .environment import read_environment
 from .graphs import compile_origin, read_graph
 from .ledger import Ledger
 from .listeners import listen
-from .nothing import why_nothing
+from .nothing import stance_notes, why_nothing
 from .tracelog import TraceLog, fact_sources
 
 _NOW = threading.local()
@@ -99,13 +99,14 @@ class Session:
         self._exit = contextlib.ExitStack()
         self._ledger = Ledger(self._graphs, self._problems, self._send, self._patch, self._trace)
         self._earlier: tuple[EarlierFrame, ...] = ()
-        self._stance = "default"
+        self._stances: list[str] = []
         self.environment = msgspec.structs.replace(
             read_environment(), sources=fact_sources(trace=trace, skips=skips)
         )
 
     def __enter__(self) -> Session:
-        self._stance = compat.stance()
+        self._stances.append(compat.stance())
+        self._exit.enter_context(compat.watch_stances(self._stances.append))
         self._earlier = self._guarded(compiled_before, "functions compiled before") or ()
         self._exit.enter_context(self._ledger.watching())
         self._exit.enter_context(compat.watch_graphs(self._observe))
@@ -195,9 +196,12 @@ class Session:
 
     def _notes(self, frames: Sequence[FrameRecord]) -> tuple[str, ...]:
         if self._graphs:
-            return ()
-        stance = next((s for s in (compat.stance(), self._stance) if s != "default"), "default")
-        return why_nothing(frames, self._earlier, self._ledger.declined_elsewhere, stance)
+            return stance_notes(self._stances)
+        now = compat.stance()
+        stance = next((s for s in (now, *self._stances) if s != "default"), "default")
+        return why_nothing(
+            frames, self._earlier, self._ledger.declined_elsewhere, stance, over=now == "default"
+        )
 
 
 def _with_frames(graphs: Sequence[GraphRecord]) -> tuple[GraphRecord, ...]:

@@ -513,3 +513,18 @@ def test_reset_inside_a_session_hides_nothing():
         assert record.frames[0].outcome == "skipped"
     assert "clear" not in vars(callback_handler)
     assert not callback_handler.start_callbacks
+
+
+def test_stance_of_a_block_that_is_over_is_told():
+    """force_eager for one call is the reason that nothing was captured, or a note beside what was."""
+    compiled = torch.compile(lambda x: x.sin(), backend="eager")
+    with Session() as session, torch.compiler.set_stance("force_eager"):
+        compiled(torch.ones(3))
+    (note,) = session.record.notes
+    assert "force_eager" in note and "was for a time in force" in note
+    with Session() as session:
+        compiled(torch.ones(3))
+        with torch.compiler.set_stance("force_eager"):
+            compiled(torch.ones(4))
+    (note,) = session.record.notes
+    assert "force_eager" in note and len(session.record.graphs) == 1
