@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from peek_backend.model import CaptureRecord, GraphRecord, Leaf, NodeRecord
+from peek_backend.model.inplace import IN_PLACE_FUNCTIONS
 
 from .autograd import outputs_of, sibling
 from .provenance import Provenance
@@ -59,20 +60,6 @@ _VIEWS = frozenset(
         ),
     )
 )
-_FUNCTIONS = (
-    "setitem",
-    "iadd",
-    "isub",
-    "imul",
-    "itruediv",
-    "ifloordiv",
-    "imod",
-    "ipow",
-    "imatmul",
-    "iand",
-    "ior",
-    "ixor",
-)
 
 
 class InPlaceOp(Struct, frozen=True):
@@ -122,7 +109,9 @@ def is_in_place(node: NodeRecord) -> bool:
         return False
     name = _base_name(node)
     trailing = name.endswith("_") and not name.endswith("__")
-    return trailing or name in _FUNCTIONS or node.kwargs.get("inplace") is True or "out" in node.kwargs
+    return (
+        trailing or name in IN_PLACE_FUNCTIONS or node.kwargs.get("inplace") is True or "out" in node.kwargs
+    )
 
 
 def _base_name(node: NodeRecord) -> str:

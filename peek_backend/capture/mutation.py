@@ -15,6 +15,8 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from ..model.inplace import IN_PLACE_FUNCTIONS
+
 # In-place ops that can change shape, stride, offset, dtype or storage of their first operand.
 METADATA_OPS = frozenset(
     (
@@ -23,25 +25,8 @@ METADATA_OPS = frozenset(
         *("set_", "data", "set_data", "requires_grad_", "detach_", "rename_"),
     )
 )
-# Names without the underscore that write their first operand.
-_WRITERS = frozenset(
-    (
-        "setitem",
-        "__setitem__",
-        "copy_",
-        "iadd",
-        "isub",
-        "imul",
-        "itruediv",
-        "ifloordiv",
-        "imod",
-        "ipow",
-        "imatmul",
-        "iand",
-        "ior",
-        "ixor",
-    )
-)
+# The setters of Tensor.data write their first operand too.
+_WRITERS = IN_PLACE_FUNCTIONS | {"data", "set_data"}
 
 
 def op_name(node: fx.Node) -> str:

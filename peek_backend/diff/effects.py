@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from peek_backend.model.inplace import IN_PLACE_FUNCTIONS
+
 # Results depend on the state of the random generator, so on the order among themselves.
 _RANDOM = frozenset(
     {
@@ -35,12 +37,7 @@ _ACTING_START = re.compile(
 _COLLECTIVES = re.compile(
     r"(?:^|\.)_?c10d(?:_functional)?\.|torch\.distributed\.|(?:all_reduce|all_gather|reduce_scatter|all_to_all|broadcast)(?:_|$)"
 )
-_WRITES_FIRST = frozenset(
-    {
-        "setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand",
-        "ior", "ixor", "ilshift", "irshift", "delitem",
-    }
-)  # fmt: skip
+_WRITES_FIRST = IN_PLACE_FUNCTIONS | {"delitem"}
 # The result shares memory with the first operand (the op schemas' alias information, by name).
 _VIEWS = frozenset(
     {
