@@ -13,6 +13,7 @@ from .errors import PeekError
 from .export import PER_GRAPH, as_problem, graph_paths, unique_name, write, write_graph
 from .model import SCHEMA_VERSION, CaptureRecord, GraphRecord, Problem
 from .options import Options, SaveTarget, wants_color
+from .saving import Pace
 
 
 class _Shown(NamedTuple):
@@ -35,9 +36,11 @@ class Report:
         self._stages: dict[tuple[int, str], _Shown] = {}
         self._printed = False
         self._notes: list[str] = []  # of the pictures just saved, until they are told
+        self._pace = Pace()
 
     def reset(self) -> None:
         with self._lock:
+            self._pace.flush()
             self._saved.clear()
             self._told.clear()
             self._printed = False
@@ -50,7 +53,7 @@ class Report:
             if not options.quiet and "dynamo" in options.stages:
                 self._print(graph, options)
             if options.save is not None:
-                problems.extend(self._save(graph, options.save, strict=options.strict))
+                problems.extend(self._save(graph, options.save, options))
             self._tell(problems, options)
 
     def show_stage(self, place: tuple[int, str], graph: GraphRecord, options: Options) -> None:
@@ -66,7 +69,7 @@ class Report:
             problems = list(graph.problems)
             if options.save is not None:
                 old = before.record if before is not None else None
-                problems += self._save_stage(old, graph, options.save, strict=options.strict)
+                problems += self._save_stage(old, graph, options.save, options)
             self._tell(problems, options)
 
     def _print_stage(self, before: _Shown | None, line: str, graph: GraphRecord, options: Options) -> None:
@@ -80,23 +83,25 @@ class Report:
         _write(_stream(options), "".join(f"{line}\n" for line in lines if line))
 
     def _save_stage(
-        self, before: GraphRecord | None, graph: GraphRecord, target: SaveTarget, *, strict: bool
+        self, before: GraphRecord | None, graph: GraphRecord, target: SaveTarget, options: Options
     ) -> list[Problem]:
         graphs = self._saved.get(target.path.absolute(), [])
         at = next((i for i, g in enumerate(graphs) if g is before), None)
         if at is None:
-            return self._save(graph, target, strict=strict)
+            return self._save(graph, target, options)
         graphs[at] = graph
         if target.kind in PER_GRAPH:
             return []
-        path = target.path if target.kind != "folder" else target.path / f"capture{_rank_suffix(graph)}.json"
         try:
-            self._notes += write(_capture(graphs), path).notes
+            if target.kind == "folder":
+                self._save_whole(graphs, _capture_file(graphs, target.path), "json", options)
+            else:
+                self._save_whole(graphs, target.path, target.kind, options)
             return []
         except Exception as error:
-            if strict:
+            if options.strict:
                 raise
-            return [as_problem(str(path), error)]
+            return [as_problem(str(target.path), error)]
 
     def _print(self, graph: GraphRecord, options: Options) -> None:
         from .render.table import Layout
@@ -127,28 +132,46 @@ class Report:
         for problem in new:
             _write(_stream(options), problem_text(problem) + "\n")
 
-    def _save(self, graph: GraphRecord, target: SaveTarget, *, strict: bool) -> list[Problem]:
+    def _save(self, graph: GraphRecord, target: SaveTarget, options: Options) -> list[Problem]:
         graphs = self._saved.setdefault(target.path.absolute(), [])
         graphs.append(graph)
         try:
             if target.kind == "folder":
-                return self._save_folder(graphs, target.path)
-            self._notes += self._save_file(graphs, target)
+                return self._save_folder(graphs, target.path, options)
+            if target.kind in PER_GRAPH:
+                self._notes += write_graph(graph, graph_paths(graphs, target.path)[-1], target.kind)
+            else:
+                self._save_whole(graphs, target.path, target.kind, options)
         except Exception as error:
-            if strict:
+            if options.strict:
                 raise
             return [as_problem(str(target.path), error)]
         return []
 
-    def _save_file(self, graphs: list[GraphRecord], target: SaveTarget) -> Sequence[str]:
-        if target.kind not in PER_GRAPH:
-            return write(_capture(graphs), target.path, kind=target.kind).notes
-        return write_graph(graphs[-1], graph_paths(graphs, target.path)[-1], target.kind)
+    def _save_whole(self, graphs: list[GraphRecord], path: Path, kind: str, options: Options) -> None:
+        """Write the capture so far, at once or at its time; an error is raised, or told when it comes late."""
 
-    def _save_folder(self, graphs: list[GraphRecord], folder: Path) -> list[Problem]:
+        def work() -> None:
+            self._notes += write(_capture(graphs), path, kind=kind).notes
+
+        def late() -> None:
+            with self._lock:
+                problems = []
+                try:
+                    work()
+                except Exception as error:
+                    problems = [as_problem(str(path), error)]
+                self._tell(problems, options)
+
+        if options.strict:
+            work()
+        else:
+            self._pace.run(path.absolute(), len(graphs), work, late)
+
+    def _save_folder(self, graphs: list[GraphRecord], folder: Path, options: Options) -> list[Problem]:
         """The capture so far, and of the new graph its table and its diagram (its DOT where nothing can draw it)."""
         picture = folder / f"{unique_name(graphs)}.svg"
-        write(_capture(graphs), folder / f"capture{_rank_suffix(graphs[-1])}.json")
+        self._save_whole(graphs, _capture_file(graphs, folder), "json", options)
         write(_capture(graphs[-1:]), picture.with_suffix(".txt"))
         try:
             self._notes += write_graph(graphs[-1], picture, "svg")
@@ -170,8 +193,10 @@ def _capture(graphs: Sequence[GraphRecord]) -> CaptureRecord:
     return CaptureRecord(SCHEMA_VERSION, read_environment(), tuple(graphs))
 
 
-def _rank_suffix(graph: GraphRecord) -> str:
-    return f".rank{graph.rank}" if graph.rank is not None else ""
+def _capture_file(graphs: Sequence[GraphRecord], folder: Path) -> Path:
+    """The file of the whole capture in a folder, one a rank."""
+    rank = graphs[-1].rank
+    return folder / ("capture.json" if rank is None else f"capture.rank{rank}.json")
 
 
 def _stream(options: Options) -> Any:

@@ -27,6 +27,7 @@ CAPTURE_USES = {"errors", "model", "options"}
 TOP = (
     "export",
     "notebook",
+    "saving",
     "report",
     "backend",
     "api",
