@@ -6,6 +6,7 @@ node; people write ``fc1.weight`` and ``model.py:31``.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Mapping
@@ -247,13 +248,7 @@ def code_name(code: Any, local_values: Mapping[str, Any] | None = None) -> str:
 def _wrapped_method(code: Any, values: Mapping[str, Any]) -> Described | None:
     """The method that a wrapper around it runs, None where ``code`` is no such wrapper."""
     if _is_dynamo_wrapper(code):
-        inner = values.get("fn")
-        name = (
-            type(inner).__qualname__ + ".forward"
-            if hasattr(inner, "forward")
-            else getattr(inner, "__qualname__", None)
-        )
-        return _at(name, getattr(inner, "forward", inner)) if name else None
+        return _run_by_wrapper(values.get("fn"))
     receiver = values.get("self")
     if (
         "<locals>" not in getattr(code, "co_qualname", "<locals>")
@@ -265,6 +260,19 @@ def _wrapped_method(code: Any, values: Mapping[str, Any]) -> Described | None:
     if attribute is None:
         return None
     return _at(f"{type(receiver).__qualname__}.{attribute}", getattr(type(receiver), attribute))
+
+
+def _run_by_wrapper(inner: Any) -> Described | None:
+    """What Dynamo's wrapper calls: a module's forward, a function, what a partial holds, an object's ``__call__``."""
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    kind = type(inner)
+    if hasattr(inner, "forward"):
+        return _at(f"{kind.__qualname__}.forward", inner.forward)
+    if (name := getattr(inner, "__qualname__", None)) is not None:
+        return _at(name.rpartition("<locals>.")[2], inner)
+    written = getattr(kind, "__call__", None)  # noqa: B004  # the method itself is wanted, not whether there is one
+    return _at(f"{kind.__qualname__.rpartition('<locals>.')[2]}.__call__", written) if written else None
 
 
 def _at(name: str, function: Any) -> Described:

@@ -205,3 +205,27 @@ def test_wrappers_point_to_the_method():
     assert [n.source.input for n in graph.nodes if n.op == "placeholder"] == ["args[0]", "mask"]
     linear = graph_of(torch.nn.Linear(4, 2), torch.ones(3, 4))
     assert (linear.name, linear.file) == ("Linear.forward", inspect.getsourcefile(torch.nn.Linear))
+
+
+def test_what_is_no_function_goes_by_what_it_runs():
+    """A partial, an object with ``__call__`` and a bound method are named after their own code, not Dynamo's wrapper."""
+    import functools
+
+    def scaled(x, k):
+        return x * k
+
+    class Scale:
+        def __call__(self, x):
+            return x * 2
+
+        def times(self, x):
+            return x * 3
+
+    partial = functools.partial(functools.partial(scaled), k=2)
+    names = {f: graph_of(f, torch.ones(2)) for f in (partial, Scale(), Scale().times)}
+    assert [g.name.rpartition("<locals>.")[2] for g in names.values()] == [
+        "scaled",
+        "Scale.__call__",
+        "Scale.times",
+    ]
+    assert {g.file for g in names.values()} == {__file__}
