@@ -1,20 +1,20 @@
 """AOTAutograd's stages of a graph that another backend runs: traced beside it, on a copy, leaving nothing behind.
 
-The trace runs in a tracing context and a fake mode of its own, under ``suppress_guards()``; the shape environment, torch's
-counters and the random state are put back as they were.
+The trace runs in a tracing context and a fake mode of its own, under ``suppress_guards()``; what it changes in torch is put
+back (``untouched``). Where AOTAutograd asks Dynamo to trace again with some floats as constants, the copy gets the constants.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
 from torch import fx
-from torch._dynamo.utils import counters, flatten_graph_inputs
+from torch._dynamo.exc import TensorifyScalarRestartAnalysis
+from torch._dynamo.symbolic_convert import TensorifyState
+from torch._dynamo.utils import flatten_graph_inputs
 from torch._functorch import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext, detect_fake_mode, tracing
@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from .aot import Watcher, call_aot
+from .untouched import floats_kept, leaving_nothing
 
 
 def copied(gm: fx.GraphModule) -> fx.GraphModule:
@@ -52,9 +53,11 @@ def trace_beside(
     *,
     decompositions: dict[Any, Callable[..., Any]] | None = None,
 ) -> None:
-    """Show ``watcher`` what AOTAutograd and the min-cut partitioner make of ``gm``, a copy. Raises what AOTAutograd raises."""
-    context = TracingContext.try_get()
-    mode = _fake_mode(pytree.tree_leaves(list(example_inputs)), context)
+    """Show ``watcher`` what AOTAutograd and the min-cut partitioner make of ``gm``, a copy. Raises what AOTAutograd raises.
+
+    AOTAutograd restarts Dynamo for a float that it cannot keep as a tensor (an ``eps``, a ``momentum``): see
+    ``torch.fx.passes._tensorify_python_scalars``. Each restart names more floats, so there is an end.
+    """
     how = {
         "fw_compiler": _as_it_is,
         "bw_compiler": _as_it_is,
@@ -63,13 +66,42 @@ def trace_beside(
         "decompositions": decompositions or {},
         "keep_inference_input_mutations": True,
     }
-    with _leaving_nothing(mode.shape_env), tracing(_context(mode, context)):
+    with floats_kept():
+        while True:
+            constants = set(TensorifyState.force_specializations)
+            try:
+                return _attempt(_with_constants(copied(gm), constants), example_inputs, watcher, how)
+            except TensorifyScalarRestartAnalysis:
+                if constants == TensorifyState.force_specializations:
+                    raise
+
+
+def _attempt(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], watcher: Watcher, how: dict[str, Any]
+) -> None:
+    context = TracingContext.try_get()
+    mode = _fake_mode(pytree.tree_leaves(list(example_inputs)), context)
+    with leaving_nothing(mode.shape_env), tracing(_context(mode, context)):
         if has_lists(example_inputs):  # compiled autograd's
             flatten_graph_inputs(
                 gm, list(example_inputs), lambda gm, inputs: call_aot(gm, inputs, watcher, how)
             )
         else:
             call_aot(gm, example_inputs, watcher, how)
+
+
+def _with_constants(gm: fx.GraphModule, floats: Collection[str]) -> fx.GraphModule:
+    """``gm`` with the ``item()`` of each of these float symbols as the number it is; the input stays, and nothing reads it.
+
+    Dynamo does the same when it traces again (``OutputGraph.remove_tensorify_specialized_graphargs``), and drops the input.
+    """
+    for node in list(gm.graph.nodes):
+        value = node.meta.get("example_value")
+        if isinstance(value, torch.SymFloat) and str(value.node._expr) in floats and node.target == "item":
+            node.replace_all_uses_with(value.node.hint)
+            gm.graph.erase_node(node)
+    gm.recompile()
+    return gm
 
 
 def has_lists(example_inputs: Sequence[Any]) -> bool:
@@ -104,60 +136,3 @@ def _context(mode: FakeTensorMode, known: Any) -> TracingContext:
     if known is not None:  # which symbols stand for which sizes of the inputs
         fresh.tensor_to_context = known.tensor_to_context
     return fresh
-
-
-@contextlib.contextmanager
-def _leaving_nothing(shape_env: Any) -> Iterator[None]:
-    counter, counts = aot_autograd.AOT_COUNTER, copy.deepcopy(counters)
-    aot_autograd.AOT_COUNTER = copy.copy(counter)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")  # the program's own run will say what is to be said
-        stack.enter_context(torch.random.fork_rng(devices=_devices()))
-        if shape_env is not None:
-            stack.enter_context(environment_kept(shape_env))
-            stack.enter_context(shape_env.suppress_guards())
-            stack.enter_context(shape_env.ignore_fresh_unbacked_symbols())
-        try:
-            yield
-        finally:
-            aot_autograd.AOT_COUNTER = counter
-            counters.clear()
-            counters.update(counts)
-
-
-def _devices() -> list[int]:
-    return list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
-
-
-_KEPT = (
-    "guards",
-    "axioms",
-    "replacements",
-    "replacements_slocs",
-    "unbacked_renamings",
-    "deferred_runtime_asserts",
-    "divisible",
-    "var_to_range",
-    "var_to_range_sloc",
-    "size_like",
-    "pending_fresh_unbacked_symbols",
-    "real_tensor_prop_unbacked_vals",
-    "dim_constraints",
-)
-"""What a trace may change in a shape environment, other than names for new symbols."""
-
-
-@contextlib.contextmanager
-def environment_kept(env: Any) -> Iterator[None]:
-    before = {name: copy.copy(getattr(env, name)) for name in _KEPT if hasattr(env, name)}
-    asserts = env.num_deferred_runtime_asserts
-    try:
-        yield
-    finally:
-        changed = [name for name, value in before.items() if getattr(env, name) != value]
-        for name in changed:
-            setattr(env, name, before[name])
-        env.num_deferred_runtime_asserts = asserts
-        if changed:
-            env._update_version_counter()

@@ -301,7 +301,7 @@ def _size(size: Any) -> Any:
 @contextlib.contextmanager
 def _quiet(mode: FakeTensorMode, cast: tuple[torch.dtype, bool]) -> Iterator[None]:
     """Fake tensors, no autograd, the given autocast; no guard added, no symbol kept, random state put back."""
-    from .beside import (
+    from .untouched import (
         environment_kept,  # at load it would bring in AOTAutograd while torch._dynamo is half imported
     )
 

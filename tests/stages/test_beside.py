@@ -17,7 +17,7 @@ from torch._guards import TracingContext
 import peek_backend
 from peek_backend.capture.beside import copied
 
-from .helpers import Small, run_backward, staged
+from .helpers import Small, run_backward, staged, unexplained
 
 
 @pytest.mark.parametrize("inner", [None, "eager"])
@@ -179,3 +179,64 @@ def test_nothing_of_torchs_is_kept(inner):
     gc.collect()
     assert len(session.record.graphs) == 4
     assert [r() for r in alive if r() is not None] == []
+
+
+NORMS = [
+    pytest.param(torch.nn.LayerNorm(8), "native_layer_norm", id="eps"),
+    pytest.param(torch.nn.BatchNorm1d(8), "_native_batch_norm_legit_functional", id="eps and momentum"),
+]
+
+
+@pytest.mark.parametrize("inner", [None, "eager"])
+@pytest.mark.parametrize(("norm", "op"), NORMS)
+def test_floats_that_cannot_be_tensors_become_constants(norm, op, inner):
+    """With dynamic=True an ``eps`` is an input of the graph, which AOTAutograd refuses: where torch would trace again with the
+    number, the copy has it, and the stages are those of a backend built on AOTAutograd."""
+    from torch._dynamo.symbolic_convert import TensorifyState
+
+    module = torch.nn.Sequential(torch.nn.Linear(8, 8), norm)
+    record = staged(module, torch.randn(4, 8), inner=inner, dynamic=True)
+    assert [g.key for g in record.graphs] == ["0/0", "0/0 joint", "0/0 forward", "0/0 backward"]
+    assert [p for g in record.graphs for p in g.problems] == []
+    assert unexplained(record) == []
+    (node,) = [n for n in record.graph("0/0 joint").nodes if n.name == op]
+    assert norm.eps in node.args
+    assert TensorifyState.empty()
+    torch._dynamo.reset()
+    real = staged(module, torch.randn(4, 8), inner="aot_eager", dynamic=True)
+    assert _ops(record.graph("0/0 joint")) == _ops(real.graph("0/0 attempt 1 joint"))
+
+
+def _ops(graph):
+    """What a graph calls; ``copy_`` apart, as it depends on the backend whether a buffer is written in the graph or after it."""
+    return [n.target for n in graph.nodes if n.op == "call_function" and n.target != "aten.copy_.default"]
+
+
+def test_a_float_that_can_be_a_tensor_stays_one():
+    """A float that only scales tensors is an input of the joint graph too, so one compile serves all its values."""
+    with peek_backend.session() as session:
+        compiled = torch.compile(
+            lambda x, s: (x * s).sin(),
+            backend="peek",
+            options={"stages": "joint", "quiet": True},
+            dynamic=True,
+        )
+        for scale in (0.5, 0.75):
+            compiled(torch.ones(4, requires_grad=True), scale)
+    assert [g.key for g in session.record.graphs] == ["0/0", "0/0 joint"]
+    names = [n.name for n in session.record.graph("0/0 joint").nodes]
+    assert "convert_element_type_default" in names
+
+
+def test_nothing_is_logged(capfd):
+    """TORCH_LOGS shows no graph that the program does not compile."""
+    said = []
+    for stages in ("dynamo", "all"):
+        torch._dynamo.reset()
+        torch._logging.set_logs(aot_joint_graph=True, graph_code=True)
+        try:
+            staged(Small(), torch.ones(4, 8), stages=stages)
+        finally:
+            torch._logging.set_logs()
+        said.append(len(capfd.readouterr().err.splitlines()))
+    assert said[0] == said[1] > 10
