@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Union
@@ -230,6 +231,14 @@ def _names(text: str) -> frozenset[str]:
         return frozenset()
     called = {id(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
     return frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called)
+
+
+_LONG_FLOAT = re.compile(r"(?<![\w.])\d+\.\d{14,}(?:[eE][+-]?\d+)?(?![\w.])")
+
+
+def short_floats(text: str) -> str:
+    """``text`` with sympy's floats as Python writes them: ``1.00000000000000e-5`` and ``1.0000000000000001e-5`` are ``1e-05``."""
+    return _LONG_FLOAT.sub(lambda match: repr(float(match[0])), text)
 
 
 def symbols_in(expr: Dim) -> frozenset[str]:

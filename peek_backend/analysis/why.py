@@ -10,8 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from peek_backend.model import CaptureRecord, Fact, GraphRecord, NodeRecord, SymbolInfo, TensorMeta
 
+from .dims import short_floats
 from .stats import captured_graphs
 from .unbacked import origin
 
@@ -100,9 +103,10 @@ def _never_dynamic(graph: GraphRecord, node: NodeRecord, name: str, dim: int, va
 
 def of_symbol(graph: GraphRecord, symbol: SymbolInfo, subject: str) -> Why:
     """What is known of a symbol, as an answer to "why is it static" or "how far is it dynamic"."""
-    chain = (*_birth(graph, symbol), *_told_once(symbol.facts))
+    told = [replace(f, text=short_floats(f.text)) for f in _told_once(symbol.facts)]
+    chain = (*_birth(graph, symbol), *told)
     if symbol.replaced_by is not None and _is_number(symbol.replaced_by):
-        verdict = f"is {symbol.replaced_by}: it was {symbol.name}, and became static"
+        verdict = f"is {short_floats(symbol.replaced_by)}: it was {symbol.name}, and became static"
         return Why(_name(graph), subject, verdict, True, chain, _change(symbol))
     if symbol.lower is not None and symbol.lower == symbol.upper:
         return Why(
@@ -114,7 +118,8 @@ def of_symbol(graph: GraphRecord, symbol: SymbolInfo, subject: str) -> Why:
             _change(symbol),
         )
     if symbol.replaced_by is not None:
-        verdict = f"is {symbol.replaced_by}: tied to another size, range {_range(symbol)}"
+        what = "size" if is_size(symbol) else "value"
+        verdict = f"is {short_floats(symbol.replaced_by)}: tied to another {what}, range {_range(symbol)}"
         return Why(_name(graph), subject, verdict, False, chain, _change(symbol))
     kind = "unbacked" if symbol.unbacked else "dynamic"
     return Why(_name(graph), subject, f"is {symbol.name}: {kind}, range {_range(symbol)}", False, chain)
@@ -147,8 +152,26 @@ def _birth(graph: GraphRecord, symbol: SymbolInfo) -> list[Fact]:
     if any(source.endswith(".item()") for source in symbol.sources):
         return [Fact("data", f"{symbol.sources[0]} is read from a tensor's data, and guarded like a size")]
     if graph.state.get("dynamic") == "on":
-        return [Fact("dynamic", "compiled with dynamic=True: every size begins as a symbol")]
+        return [Fact("dynamic", f"compiled with dynamic=True: {_BEGINS[_what(symbol)]} begins as a symbol")]
     return [Fact("changed", "it had another value in an earlier call, so torch made it a symbol")]
+
+
+_BEGINS = {
+    "size": "every size",
+    "int": "every int that is passed in",
+    "float": "every float that is passed in",
+}
+
+
+def is_size(symbol: SymbolInfo) -> bool:
+    """Whether a symbol sizes a tensor; others are numbers that the program passes in or reads from data."""
+    return symbol.type != "float" and (
+        not symbol.sources or any(_SIZE.match(source) for source in symbol.sources)
+    )
+
+
+def _what(symbol: SymbolInfo) -> str:
+    return "size" if is_size(symbol) else "float" if symbol.type == "float" else "int"
 
 
 def _unbacked_inputs(graph: GraphRecord, symbol: SymbolInfo) -> Iterator[Fact]:
@@ -167,8 +190,10 @@ def _change(symbol: SymbolInfo) -> str:
     if cause is None:
         return "loosen one of the conditions above: together they leave one value"
     op, code = _OP.search(cause.text), cause.user.code if cause.user is not None else ""
-    what = "the size" if any(_SIZE.match(source) for source in symbol.sources) else "the value"
+    what = "the size" if is_size(symbol) else "the value"
     where = f" at line {cause.user.line}" if cause.user is not None else ""
+    if op and not is_size(symbol):
+        return f"{op[1]}{where} takes a plain number: every value gets a variant of its own, so keep it the same in all calls"
     if op:
         return f"{op[1]}{where} needs this size to equal a static one: make the other size dynamic as well, or drop the mark"
     if _COMPARED.search(code):
@@ -189,4 +214,4 @@ def _range(symbol: SymbolInfo) -> str:
 
 
 def _is_number(text: str) -> bool:
-    return re.fullmatch(r"-?\d+(\.\d+)?", text) is not None
+    return re.fullmatch(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", text) is not None
