@@ -69,6 +69,7 @@ def judge(
     Raises PeekError for a file that cannot be read, unless ``update`` is about to replace it; always for one of a newer format
     and for one that is another snapshot's.
     """
+    new, priced = replace(new, cost=()), new.cost
     text = print_graph(new)
     if any(entry.state == "NOTHING" for entry in new.skipped) or not new.entries:
         return Outcome(slot, "nothing", new, text)
@@ -76,6 +77,10 @@ def judge(
     old = _decoded(slot, data, new.name, replacing=update in ("changed", "all")) if data is not None else None
     if old is None:
         return Outcome(slot, "missing", new, text, replaces=data is not None)
+    if old.cost:  # the prices that a test asked for stay, at what they are now
+        now = {**dict(old.cost), **dict(priced)}
+        new = replace(new, cost=tuple([(key, now[key]) for key, _ in old.cost]))
+        text = print_graph(new)
     diff = compare(old, new)
     judged = verdict(diff, policy, strict=strict)
     state: State = "same" if judged.level in ("same", "info") else "changed"

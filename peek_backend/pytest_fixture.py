@@ -17,10 +17,11 @@ from typing import Any, NamedTuple, NoReturn
 import pytest
 from msgspec.structs import replace
 
-from .analysis.expectations import needs_aten, unmet
+from .analysis.expectations import KEYS, needs_aten, unmet
+from .analysis.prices import PRICES, is_relative, prices, unmet_prices
 from .api import Record, as_record
 from .diff import Policy, compare, verdict
-from .errors import PeekError
+from .errors import PeekError, unknown_name
 from .model import CaptureRecord
 from .model.snapshot import Snapshot
 from .passes.canonical import canonicalise
@@ -39,6 +40,7 @@ from .pinned import (
 )
 from .pytest_plugin import _name
 from .render.diff_text import joined, render_text
+from .snapshot.graphfile import decode_graph, print_graph
 from .snapshot.store import Slot
 
 STAGES = ("dynamo", "fx")
@@ -108,6 +110,8 @@ class GraphSnapshot:
         self._taken: set[str] = set()
         self._results: list[dict[str, Any]] = []
         self._last: Snapshot | None = None
+        self._prices: dict[str, Any] = {}
+        self._slot: Slot | None = None
         self._sizes: dict[str, list[str]] = {}
 
     def capture(
@@ -141,7 +145,9 @@ class GraphSnapshot:
                 dynamic=dynamic,
                 fullgraph=fullgraph,
             )
-        self._last = snapshot
+        self._prices = prices(record)
+        numbers = [(key, price) for key, price in self._prices.items() if isinstance(price, int)]
+        self._last, self._slot = replace(snapshot, cost=tuple(numbers)), None
         self._warn(record, snapshot)
         return as_record(record)
 
@@ -168,6 +174,7 @@ class GraphSnapshot:
         self._results.append({"stem": slot.stem, "name": full, "path": str(slot.path), "did": "error"})
         with _told():
             self._compare(slot, record)
+        self._slot = slot
         return record
 
     def expect(self, **expected: Any) -> None:
@@ -177,8 +184,10 @@ class GraphSnapshot:
         ``recompiles``, ``skipped``, ``op_counts={"F.linear": 2}``. Ops: ``op``, ``no_op``, ``order`` (in this order),
         ``chain`` (each reads the one before). Values, by ``out``, input, label or op: ``shapes={"out": ["batch", 4]}``,
         ``dtypes={"out": "bf16"}``; ``no_dtype="float64"``, ``devices``, ``no_device``. Sizes: ``dynamic="batch"`` or
-        ``"x.shape[0]"``, ``static``. ``within="layers.0"`` and ``graph="f*"`` narrow what is looked at. All that fail are
-        told at once.
+        ``"x.shape[0]"``, ``static``. ``within="layers.0"`` and ``graph="f*"`` narrow what is looked at. The price of the whole
+        capture at the sizes of this call: ``peak_memory="<2GiB"``, ``flops``, ``bytes``, ``parameters``, also beside the price
+        in the snapshot, where ``"+0%"`` is no more and ``"±5%"`` within 5 %; ``--peek-update`` writes it there. All that fail
+        are told at once.
         """
         with _told():
             if self._last is None:
@@ -187,16 +196,55 @@ class GraphSnapshot:
                 raise PeekError(
                     "expect: nothing is expected", "it would always hold", "write expect(breaks=0)"
                 )
+            asked = {key: expected.pop(key) for key in PRICES if key in expected}
+            if unknown := [key for key in expected if key not in KEYS]:
+                raise unknown_name("expectation", unknown[0], (*KEYS, *PRICES))
             for op in needs_aten(expected, self._last):
                 text = f"{op}: without a graph of ATen ops its last word is looked for; stages=['inference'] has one"
                 warnings.warn(PeekWarning(text), stacklevel=2)
             found = unmet(self._last, expected, self._sizes)
+            found += self._unmet_prices(asked, narrowed=[k for k in ("graph", "within") if k in expected])
         if found:
             lines = "\n".join(f"  ✗ {line}" for line in found)
             pytest.fail(
                 f"FAIL {self._last.name or self._test.name}: {len(found)} not as expected\n{lines}",
                 pytrace=False,
             )
+
+    def _unmet_prices(self, asked: Mapping[str, Any], *, narrowed: Sequence[str]) -> list[str]:
+        """A sentence for each price that is not as expected; with an update those beside the snapshot's are written there."""
+        if asked and narrowed:
+            what = f"{next(iter(asked))} is the price of the whole capture, and {narrowed[0]}= names a part"
+            raise PeekError(what, "", "expect it in a call of its own")
+        beside = [key for key, wanted in asked.items() if is_relative(wanted)]
+        kept = self._kept_prices()
+        found = unmet_prices(self._prices, asked, kept)
+        if beside and self._slot is None:
+            why = "capture() compares with no file"
+            raise PeekError(f"{beside[0]}: {asked[beside[0]]!r} is beside a snapshot", why, "call check(…)")
+        written = [k for k in beside if k not in kept or (k in found and self._settings.update != "new")]
+        if self._settings.update != "none" and written:
+            self._keep_prices({**kept, **{key: self._prices[key] for key in written}})
+            found = {key: why for key, why in found.items() if key not in written}
+        lines = [f"{key}: {why}" for key, why in found.items()]
+        if any(key in beside for key in found):
+            lines[-1] += f"\n  accept: pytest {shlex.quote(self._test.nodeid)} --peek-update"
+        return lines
+
+    def _kept_prices(self) -> dict[str, int]:
+        """The prices in the snapshot's file; none without a file."""
+        found = self._file()
+        return dict(found.cost) if found is not None else {}
+
+    def _keep_prices(self, kept: Mapping[str, int]) -> None:
+        found = self._file()
+        if found is not None and self._slot is not None:
+            self._slot.write(print_graph(replace(found, cost=tuple(kept.items()))))
+
+    def _file(self) -> Snapshot | None:
+        """The snapshot that the last check was held against, as its file is now."""
+        data = self._slot.read() if self._slot is not None else None
+        return decode_graph(data, shown(self._slot.path)) if data is not None and self._slot else None
 
     def report(self) -> dict[str, Any]:
         """What was done, as plain data."""
@@ -230,11 +278,13 @@ class GraphSnapshot:
     ) -> tuple[CaptureRecord, Snapshot]:
         if isinstance(fn, CaptureRecord):
             return fn, self._canonical(fn, stages)
+        from .capture.cost import pricing
         from .capture.pinning import pin
 
         __tracebackhide__ = True
         later = [stage for stage in stages if stage not in STAGES]
-        pinned = pin(fn, calls, stages=later, **how)
+        with pricing():
+            pinned = pin(fn, calls, stages=later, **how)
         self._sizes = {}
         for mark in pinned.marks:
             if mark.name:

@@ -209,12 +209,17 @@ Entry = Union[Graph, Break, Skipped]
 
 
 class Snapshot(Struct, frozen=True, gc=False):
-    """A file's root. ``env`` is recorded, not compared; ``entries`` stand in the order of the capture."""
+    """A file's root. ``env`` is recorded, not compared; ``entries`` stand in the order of the capture.
+
+    ``cost`` is what the capture was priced at (``flops``, ``peak_memory``), kept where a test asks for a price beside it;
+    not compared either.
+    """
 
     name: str
     env: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     entries: tuple[Entry, ...] = ()
+    cost: tuple[tuple[str, int], ...] = ()
 
     @property
     def graphs(self) -> tuple[Graph, ...]:

@@ -40,6 +40,8 @@ def print_graph(snapshot: Snapshot) -> str:
     if snapshot.env:
         lines.append("env    " + " ".join(f"{env_word(k)}={env_word(v)}" for k, v in snapshot.env))
     lines.append("stats  " + " ".join(f"{k}={v}" for k, v in snapshot.stats.items()))
+    if snapshot.cost:
+        lines.append("cost   " + " ".join(f"{k}={v}" for k, v in snapshot.cost))
     lines += [f"note   {field(note)}" for note in snapshot.notes]
     for entry in snapshot.entries:
         if type(entry) is Graph:

@@ -279,3 +279,108 @@ def test_the_programs_own_exception_passes(make):
 
     with pytest.raises(ValueError, match="mine"):
         make().check(fails, (x(),))
+
+
+def product(x, w):
+    return torch.relu(x @ w)
+
+
+def tripled(x, w):
+    return torch.relu(x @ w @ w @ w)
+
+
+SQUARES = (x(16, 16), x(16, 16))
+FLOPS = 2 * 16**3
+PEAK = 4 * 4 * 16 * 16
+"""Two inputs, the product and its relu."""
+
+
+def test_prices_of_a_capture(make):
+    """FLOPs, bytes and peak memory of a real capture are those worked out by hand, in any of their units."""
+    snap = make()
+    snap.capture(product, SQUARES)
+    snap.expect(flops=FLOPS, peak_memory=PEAK, parameters=0, bytes=4 * 5 * 16 * 16)
+    snap.expect(flops="<= 8.192 KFLOP", peak_memory="<=4KiB", bytes="> 5 kB", parameters="<1B")
+    snap.expect(flops=("8K", "9k"), peak_memory=(None, "4 kib"))
+    with pytest.raises(Failed) as failed:
+        snap.expect(breaks=1, flops="< 8K", peak_memory="<4KiB", bytes=1)
+    assert "4 not as expected" in str(failed.value)
+    assert "flops: expected < 8K, got 8.19 KFLOP (8,192)" in str(failed.value)
+    assert "peak_memory: expected <4KiB, got 4.00 KiB (4,096)" in str(failed.value)
+
+
+def test_prices_beside_the_snapshot(make):
+    """``+0%`` needs a price in the snapshot, which an update writes; then more FLOPs fail with both numbers, until accepted."""
+    make("new").check(product, SQUARES)
+    snap = make()
+    snap.check(product, SQUARES)
+    with pytest.raises(Failed, match=r"the snapshot has no flops yet(.|\n)*accept: pytest .* --peek-update"):
+        snap.expect(flops="+0%")
+    snap = make("new")
+    snap.check(product, SQUARES)
+    snap.expect(flops="+0%", peak_memory="+10%")
+    path = snap._slot.path
+    assert f"\ncost   flops={FLOPS} peak_memory={PEAK}\n" in path.read_text()
+
+    tripled.__qualname__ = tripled.__name__ = "product"
+    slower = make("changed")
+    text = path.read_bytes()
+    slower.check(tripled, SQUARES)  # accepts the graph, and with it what it costs
+    slower.expect(flops="+0%")
+    assert f"cost   flops={3 * FLOPS} " in path.read_text()
+    path.write_bytes(text)
+    path.write_text(path.read_text().replace(f"flops={FLOPS}", "flops=8000"))
+    kept = make()
+    kept.check(product, SQUARES)  # a price that differs is no change of the graph
+    kept.expect(flops="+2.4%", peak_memory="±0%")
+    kept.expect(flops="±3%")
+    with pytest.raises(
+        Failed, match=r"expected \+2% of 8.00 KFLOP \(8,000\), got 8.19 KFLOP \(8,192\), \+2.4 %"
+    ):
+        kept.expect(flops="+2%")
+    with pytest.raises(Failed, match="expected -5% of"):
+        kept.expect(flops="-5%")
+
+
+@pytest.mark.parametrize(
+    ("expected", "words"),
+    [
+        ({"flop": "+0%"}, "did you mean 'flops'"),
+        ({"peak_memory": "2GiB"}, "cannot be read"),
+        ({"peak_memory": "<2G"}, "'G' is no unit of it: B, KiB"),
+        ({"flops": "<3 GiB"}, "'GiB' is no unit of it: FLOP"),
+        ({"flops": "5%"}, r'write flops="<= 3 TFLOP", or beside the snapshot "\+5%"'),
+        ({"flops": "<= +5%"}, "cannot be read"),
+        ({"flops": True}, "cannot be read"),
+        ({"flops": 1.5}, "cannot be read"),
+        ({"flops": (None, None)}, "cannot be read"),
+        ({"flops": "+0%"}, "capture.. compares with no file"),
+        ({"flops": "<3K", "within": "fc1"}, "is the price of the whole capture"),
+    ],
+    ids=str,
+)
+def test_a_price_that_says_nothing_is_refused(make, expected, words):
+    """A misspelt price, a unit of something else, or one that would always hold fails the test with what to write."""
+    snap = make()
+    snap.capture(product, SQUARES)
+    with pytest.raises(Failed, match=words):
+        snap.expect(**expected)
+
+
+def test_a_price_that_depends_on_data_is_told(make):
+    """A size that is read from data has no price in numbers: said, with the way to give it one."""
+    snap = make()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        snap.capture(lambda x, w: x[x[:, 0].nonzero().squeeze(1)] @ w, SQUARES)
+    with pytest.raises(Failed, match=r"depends on sizes that are read from data"):
+        snap.expect(flops="<1K")
+
+
+def test_a_capture_without_costs_is_told(make):
+    """A record made elsewhere without costs says how to make one with them."""
+    from tests.builders import capture, transformer
+
+    snap = make()
+    snap.capture(capture(transformer(1)))
+    with pytest.raises(Failed, match=r"cost=True"):
+        snap.expect(flops="<1K")
