@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 import torch._dynamo.config as dynamo_config
 from torch._dynamo import bytecode_transformation as bytecode
-from torch._dynamo import convert_frame, decorators, eval_frame, resume_execution
+from torch._dynamo import convert_frame, decorators, eval_frame, exc, resume_execution
 from torch._dynamo import utils as dynamo_utils
 from torch._dynamo.callback import CallbackTrigger, callback_handler
 from torch._dynamo.convert_frame import register_bytecode_hook
@@ -435,7 +435,7 @@ def codes_with_guard_failures() -> list[Any]:
 class Compiling(NamedTuple):
     """What Dynamo holds of the frame that it is compiling in this thread.
 
-    ``local_values`` are the user's own objects, ``variants`` how many compiled ones the code object has, ``callers`` are
+    ``local_values`` are the user's own objects, with the globals as ``G``, ``variants`` how many compiled ones the code object has, ``callers`` are
     (file, line, function) of what led to the frame, the frame itself last.
     """
 
@@ -471,14 +471,19 @@ def _compiling(frame: Any) -> Compiling:
     code, entries = held.get("code"), held.get("cache_entries")
     count = len(entries) if entries is not None else getattr(held.get("cache_size"), "num_cache_entries", 0)
     return Compiling(
-        code, held.get("locals") or {}, bool(held.get("one_graph")), count, _callers(frame, code)
+        code, named(held.get("locals"), held.get("globals")), bool(held.get("one_graph")), count, callers(frame, code)
     )
+
+
+def named(local_values: Any, global_values: Any) -> dict[str, Any]:
+    """A frame's values by the names that guards use: locals by their own, globals as ``G['name']``."""
+    return {"G": global_values} | dict(local_values or {})
 
 
 _PEEK_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-def _callers(frame: Any, code: Any) -> tuple[tuple[str, int, str], ...]:
+def callers(frame: Any, code: Any = None) -> tuple[tuple[str, int, str], ...]:
     """The Python lines above a compile, outermost first, without torch's files and peek's; the compiled frame is the last."""
     inside, found = (torch_folder(), _PEEK_FOLDER), []
     while frame is not None and len(found) < _MOST_CALLERS:
@@ -610,3 +615,23 @@ def codes_seen() -> list[Any]:
 def torch_folder() -> str:
     """Where torch is installed, with a separator at its end."""
     return os.path.join(os.path.dirname(torch.__file__), "")
+
+
+def passed_by_dynamo() -> tuple[type[BaseException], ...]:
+    """Exceptions of a backend that ``OutputGraph._call_user_compiler`` does not turn into a BackendCompilerFailed.
+
+    They steer Dynamo or end in a graph break; from 2.13 on an IndexError passes as well.
+    """
+    steering = (
+        exc.TensorifyScalarRestartAnalysis,
+        exc.ShortenTraceback,
+        exc.SkipFrame,
+        *exc.exceptions_allowed_to_be_fallback,
+    )
+    return (*steering, IndexError) if version() >= (2, 13) else steering
+
+
+def backend_failed(name: str, error: Exception, frame: types.FrameType) -> Exception:
+    """The exception that Dynamo raises where the backend ``name`` raised ``error``; ``frame`` called the backend."""
+    named = types.SimpleNamespace(__name__=name)
+    return exc.BackendCompilerFailed(named, error, frame).with_traceback(error.__traceback__)

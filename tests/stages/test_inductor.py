@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -11,6 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import SkipFrame
 
 from peek_backend.capture.inductor import CompileNotes, skip_of
 from peek_backend.errors import PeekError
@@ -142,27 +145,69 @@ def test_options_and_mode_reach_inductor(monkeypatch):
     assert seen == [{"epilogue_fusion": False}]
 
 
-def test_a_failing_inner_backend_fails_as_it_would():
-    """The inner backend's exception arrives as without stages; what was captured until then is there."""
+def refuse(gm, inputs):
+    raise ValueError("no such kernel")
+
+
+def out_of_range(gm, inputs):
+    raise IndexError("dim 7")
+
+
+def skipping(gm, inputs):
+    raise SkipFrame("not this one")
+
+
+class Refusing:
+    """A backend without a name of its own."""
+
+    def __call__(self, gm, inputs):
+        refuse(gm, inputs)
+
+
+FAILING = [
+    "aot_eager",
+    aot_autograd(fw_compiler=refuse),
+    refuse,
+    functools.partial(refuse),
+    Refusing(),
+    out_of_range,
+    skipping,
+    lambda gm, inputs: 3,
+]
+
+
+def overwritten(x: torch.Tensor) -> torch.Tensor:
+    """AOTAutograd refuses it: relu's result, which its backward needs, is overwritten."""
+    y = x.relu()
+    y.add_(1)
+    return y * 2
+
+
+@pytest.mark.filterwarnings("ignore:Error detected")
+@pytest.mark.parametrize("stages", ["dynamo", "all"])
+@pytest.mark.parametrize("inner", FAILING, ids=lambda inner: str(inner).partition(" at ")[0])
+def test_a_failing_inner_backend_fails_as_it_would(inner, stages):
+    """Type and text of the exception are those that torch has for the inner backend without peek; a skipped frame runs."""
+    said = []
+    options = {"inner": inner, "stages": stages, "quiet": True}
+    for how in ({"backend": inner}, {"backend": "peek", "options": options}):
+        torch._dynamo.reset()
+        try:
+            torch.compile(overwritten, **how)(torch.ones(3, requires_grad=True))
+            said.append("ran")
+        except Exception as error:
+            said.append((type(error), str(error), type(getattr(error, "inner_exception", None))))
+    assert said[0] == said[1]
+    assert (said[0] == "ran") == (inner is skipping)
+
+
+def test_stages_until_the_failure_are_kept():
+    """A compiler that refuses the forward leaves joint, forward and backward in the capture."""
     import peek_backend
 
-    def failing(gm, inputs):
-        from torch._dynamo.backends.common import aot_autograd
-
-        def refuse(gm, inputs):
-            raise ValueError("no such kernel")
-
-        return aot_autograd(fw_compiler=refuse)(gm, inputs)
-
-    said = []
-    for stages in ("dynamo", "all"):
-        torch._dynamo.reset()
-        options = {"inner": failing, "stages": stages, "quiet": True}
-        with peek_backend.session() as session, pytest.raises(Exception) as error:
-            torch.compile(Small(), backend="peek", options=options)(torch.ones(2, 8))
-        said.append((type(error.value).__name__, str(error.value)))
-    assert said[0] == said[1]
-    assert "no such kernel" in said[0][1]
+    options = {"inner": aot_autograd(fw_compiler=refuse), "stages": "all", "quiet": True}
+    with peek_backend.session() as session, pytest.raises(Exception, match="no such kernel"):
+        torch.compile(Small(), backend="peek", options=options)(torch.ones(2, 8))
     assert [g.stage for g in session.record.graphs] == ["dynamo", "joint", "forward", "backward"]
 
 
