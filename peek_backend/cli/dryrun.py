@@ -83,7 +83,9 @@ class _Shown(NamedTuple):
     "--format", "format_", default="simple", metavar="NAME", help="tree, json, or a tabulate format."
 )
 @click.option(
-    "--on", metavar="NAME", help="Lower bounds of time on a device: h100-80gb, a100-80gb, l4, mi300x, …"
+    "--on",
+    metavar="NAME",
+    help="Lower bounds of time on a device: h100-80gb, a100-80gb, b200, l4, t4, rtx-4090, mi300x, …",
 )
 @click.option("--device-spec", metavar="FILE", help="The same for a device of your own, as JSON.")
 @click.option("--memory-svg", metavar="FILE", help="Draw memory over time.")

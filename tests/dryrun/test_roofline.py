@@ -54,12 +54,44 @@ def test_what_does_not_fit_says_by_how_much():
 
 
 def test_every_device_has_a_source_and_sound_figures():
-    """Each row of the table says where it stands, and half precision is no slower than single."""
+    """Each row of the table has its maker's address, and half precision is no slower than single."""
+    makers = (
+        "https://www.nvidia.com/",
+        "https://images.nvidia.com/",
+        "https://resources.nvidia.com/",
+        "https://www.amd.com/",
+    )
     for device in DEVICES.values():
-        assert len(device.source) > 20
+        assert device.source.startswith(makers), device.name
         assert device.rate("float16") >= device.rate("float32") > 0
         assert 10**11 < device.bandwidth < 10**13
     assert DEVICES["h100-80gb"].memory == 80 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("name", "bfloat16", "bandwidth", "memory"),
+    [("h100-80gb", 989, 3350, 80), ("h100-pcie", 756, 2000, 80), ("a100-80gb", 312, 2039, 80), ("b200", 2250, 8000, 180),
+     ("l4", 121, 300, 24), ("rtx-4090", 165.2, 1008, 24), ("mi300x", 1307.4, 5300, 192)],
+)  # fmt: skip
+def test_figures_are_dense(name, bfloat16, bandwidth, memory):
+    """Peaks are those without sparsity: data sheets that print both give the half of the larger."""
+    device = DEVICES[name]
+    assert device.rate("bfloat16") == bfloat16 * 1e12
+    assert (device.bandwidth, device.memory) == (bandwidth * 1e9, memory * 2**30)
+
+
+def test_every_8_bit_dtype_has_a_rate():
+    """AMD's and NVIDIA's kinds of 8-bit numbers run at the device's 8-bit rate, on one that has none as 16-bit ones."""
+    for dtype in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
+        assert DEVICES["mi300x"].rate(dtype) == 2614.9e12
+        assert DEVICES["t4"].rate(dtype) == 65e12
+
+
+def test_a_family_names_its_variants():
+    """``h100`` alone is refused with the variants to choose from, not with another family's name."""
+    with pytest.raises(PeekError, match="h100-80gb, h100-pcie, h100-nvl"):
+        device_named("H100")
+    assert device_named("NVIDIA L40S").name == "l40s"
 
 
 def test_an_unknown_device_is_refused():
@@ -75,6 +107,10 @@ def test_an_unknown_device_is_refused():
         ([1], "one JSON object"),
         ({"flops": {"float32": 1}}, "lacks bandwidth, memory"),
         ({"flops": {}, "bandwidth": 1, "memory": 1}, "positive numbers"),
+        ({"flops": {"fp23": 1}, "bandwidth": 1, "memory": 1}, "unknown dtype in mine.json: 'fp23'"),
+        ({"flops": {"float32": float("nan")}, "bandwidth": 1, "memory": 1}, "positive numbers"),
+        ({"flops": {"float32": 1}, "bandwidth": 1, "memory": float("inf")}, "positive numbers"),
+        ({"flops": {"float32": 1}, "bandwidth": -1, "memory": 1}, "positive numbers"),
         ({"flops": {"float32": True}, "bandwidth": 1, "memory": 1}, "positive numbers"),
         ({"flops": {"float32": 1}, "bandwidth": 1, "memory": 1, "bandwith": 2}, "bandwidth"),
     ],
@@ -83,6 +119,29 @@ def test_a_bad_device_file_is_refused(data, said):
     """What is no device says what is wrong and shows one."""
     with pytest.raises(PeekError, match=said):
         device_of(data, "mine.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"", "is no JSON"), (b"{", "is no JSON"), (b"\xff\xfe\x00", "is no JSON"), (b"[]", "has to be one JSON object"),
+     (None, "spec.json")],
+)  # fmt: skip
+def test_a_device_file_that_is_none(peek, tmp_path, monkeypatch, content, said):  # noqa: F811
+    """A file that is empty, cut, binary, a list or not there is refused in one message, before anything is traced."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prog_spec.py").write_text("raise SystemExit('this is not to be imported')\n")
+    if content is not None:
+        (tmp_path / "spec.json").write_bytes(content)
+    done = peek("dryrun", "prog_spec.py:f", "--device-spec", "spec.json")
+    assert done.code == 2
+    assert said in done.err
+    assert "not to be imported" not in done.err
+
+
+def test_short_dtypes_name_rates():
+    """A spec may say ``bf16`` for ``bfloat16``."""
+    data = {"flops": {"bf16": 2e12, "f32": 1e12}, "bandwidth": 1, "memory": 1}
+    assert device_of(data, "mine.json").rate("bfloat16") == 2e12
 
 
 def test_a_device_of_ones_own(peek, tmp_path, monkeypatch):  # noqa: F811
