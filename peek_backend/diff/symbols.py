@@ -26,14 +26,13 @@ from peek_backend.model.snapshot import (
 )
 from peek_backend.model.values import Dim
 from peek_backend.passes.expressions import Expressions
+from peek_backend.snapshot.graphfile_symbols import IN_TEMPLATE
 
 from .edits import Edit
 
 _SYMBOL = re.compile(r"[su][0-9]+")
 _SINGLE_BOUND = re.compile(r"[su][0-9]+ (?:<=|<|>=|>) -?[0-9]+")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-# In a template: a symbol or an expression, but not what a string says.
-_IN_TEMPLATE = re.compile(r'sym\("((?:[^"\\]|\\.)*)"\)|"(?:[^"\\]|\\.)*"|(?<![\w.])[su][0-9]+(?![\w.=(])')
 
 
 class SymbolMap:
@@ -86,19 +85,19 @@ class SymbolMap:
 
         def swap(match: re.Match) -> str:
             word = match[0]
-            if word[0] == '"':
+            if word[0] in '"`':
                 return word
             if match[1] is not None:
                 expr = self.expr(match[1], is_old)
                 return f'sym("{_open(expr) if open_unbacked else expr}")'
             return "u?" if word[0] == "u" and open_unbacked else self.expr(word, is_old)
 
-        return _IN_TEMPLATE.sub(swap, text) if _has_symbol(text) else text
+        return IN_TEMPLATE.sub(swap, text) if _has_symbol(text) else text
 
 
 @lru_cache(maxsize=65_536)
 def _has_symbol(text: str) -> bool:
-    return bool(_IN_TEMPLATE.search(text))
+    return bool(IN_TEMPLATE.search(text))
 
 
 def _open(text: str) -> str:

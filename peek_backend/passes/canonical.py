@@ -11,6 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from peek_backend.model import (
     BreakInfo,
     CaptureRecord,
@@ -21,6 +23,7 @@ from peek_backend.model import (
     iter_tensors,
 )
 from peek_backend.model import snapshot as m
+from peek_backend.snapshot.graphfile_header import UNKNOWN
 
 from .aliases import without_addresses, without_resume
 from .canonical_graph import GraphBuilder
@@ -58,11 +61,24 @@ def canonicalise(
         ).build()
         for graph in graphs
     ]
+    built = _told_apart(built)
     entries = list(_entries(record, graphs, built, places))
     notes = [note for graph in built for note in _notes(graph)]
     return m.Snapshot(
         name, _env(record.environment, graphs, home, env or {}), tuple(dict.fromkeys(notes)), tuple(entries)
     )
+
+
+def _told_apart(graphs: Iterable[m.Graph]) -> list[m.Graph]:
+    """Graphs of one title (ranks that share a capture, several in one compile) with a count behind the frame."""
+    counts: Counter = Counter()
+    found = []
+    for graph in graphs:
+        key = (graph.frame, graph.resume, graph.variant, graph.stage, graph.call)
+        counts[key] += 1
+        again = counts[key]
+        found.append(graph if again == 1 else replace(graph, frame=f"{graph.frame}#{again}"))
+    return found
 
 
 def _final(graphs: Sequence[GraphRecord], stages: Sequence[str]) -> Iterator[GraphRecord]:
@@ -88,14 +104,19 @@ def _home(graphs: Iterable[GraphRecord]) -> str:
 def _env(
     environment: Environment, graphs: Sequence[GraphRecord], home: str, extra: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
-    versions = [(key, ".".join(text.split("+")[0].split(".")[:2])) for key, text in
-                (("torch", environment.torch), ("py", environment.python)) if text]  # fmt: skip
+    versions = [("torch", _version(environment.torch)), ("py", _version(environment.python))]
     grad = {graph.state.get("grad", graph.state.get("grad_mode", "on")) for graph in graphs}
     state = [
         ("device", home),
         ("grad", "on" if grad <= {"on", "True", "true"} else "off" if len(grad) == 1 else "mixed"),
     ]
     return (*versions, *state, *sorted(extra.items()))
+
+
+def _version(text: str) -> str:
+    """The first two numbers of a version: ``2.13`` of ``2.13.0a0+git1234``."""
+    found = re.match(r"\d{1,5}\.\d{1,5}", text)
+    return found[0] if found else UNKNOWN
 
 
 class _Places:

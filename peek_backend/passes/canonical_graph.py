@@ -164,7 +164,11 @@ def _symbol_names(record: GraphRecord) -> dict[str, str]:
     order += [e for n in nodes for a in (n.args, tuple(n.kwargs.values())) for e in _leaf_expressions(a)]
     words = _Words(known)
     alone = [expr for expr in order if words.is_symbol(expr)]
-    ranked = list(dict.fromkeys([*alone, *sorted({s for e in order for s in words.of(e)}, key=words.rank)]))
+    ranked = dict.fromkeys([*alone, *sorted({s for e in order for s in words.of(e)}, key=words.rank)])
+    # Those that only a relation to one of these names: of an input that no node reads.
+    related = [set(words.of(text)) for text in record.relations]
+    beside = {s for group in related if not group.isdisjoint(ranked) for s in group}
+    ranked |= dict.fromkeys(sorted(beside - ranked.keys(), key=words.rank))
     names: dict[str, str] = {}
     counts: Counter = Counter()
     for symbol in ranked:

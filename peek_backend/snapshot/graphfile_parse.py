@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import NoReturn
 
-from peek_backend.errors import PeekError
+from peek_backend.errors import PeekError, nearest
 from peek_backend.model.snapshot import (
     SKIPPED_STATES,
     SLOT,
@@ -28,7 +29,9 @@ from peek_backend.model.snapshot import (
     Type,
 )
 
+from .graphfile_header import LINES, check_stats, read_cost, read_env
 from .graphfile_print import ARROW, FORMAT
+from .graphfile_symbols import first_use, symbols_used
 from .graphfile_text import (
     LABEL,
     OPERAND,
@@ -54,7 +57,6 @@ _SUFFIX = re.compile(r"(resume|variant|call)#([1-9][0-9]{0,8})|stage (.+)")
 _WORDS = rf"({LABEL.pattern}|{QUOTED.pattern})"
 _SYM = re.compile(rf"  sym  {_WORDS} = (.*) in \[(\S+), (\S+)\](?: {_WORDS})?")
 _BOUND = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
-_ENV = re.compile(rf"([^\s`=]+|{QUOTED.pattern})=([^\s`=]+|{QUOTED.pattern})(?: |$)")
 _REWRITE = "write the file again from a capture: pytest … --peek-update"
 
 
@@ -72,6 +74,8 @@ class _Parser:
         self.targets: dict[str, str] = {}
         self.templates: dict[str, str] = {"": ""}
         self.literals: set[str] = set()
+        self.graphs: set[tuple] = set()  # frame, resume, variant, stage, call
+        self.compiles: set[tuple] = set()  # frame, resume, variant
 
     # Errors
 
@@ -103,15 +107,15 @@ class _Parser:
             self.refuse_version(version)
         self.at = 1
         name = self.header("name   ", lambda text: self.read(read_field, text, "the name"))
-        env = self.header("env    ", self.env) if self.line.startswith("env") else ()
+        env = self.header("env    ", lambda text: self.read(read_env, text, "the environment"))
         stats_at, stats = self.at, self.header("stats  ", str)
-        notes = self.many("note   ", lambda line: self.field(line[7:]))
-        found = Snapshot(name, env, notes, self.entries())
-        expected = " ".join(f"{k}={v}" for k, v in found.stats.items())
-        if stats != expected:
-            self.at = stats_at
-            why = f"the file is cut, or it was edited by hand: they are {expected}"
-            self.fail("the counts are not those of the graphs below", 8, why)
+        cost = ()
+        if self.line.startswith("cost"):
+            cost = self.header("cost   ", lambda text: self.read(read_cost, text, "the cost"))
+        notes = self.many("note   ", lambda line: self.field(line[7:]), "note")
+        found = Snapshot(name, env, notes, self.entries(), cost)
+        self.at = stats_at
+        self.read(lambda text: check_stats(text, found.stats), stats, "the line of counts")
         return found
 
     @property
@@ -159,22 +163,14 @@ class _Parser:
     def header(self, head: str, read: Callable):
         """What ``read`` makes of the rest of a header line; goes on to the next line."""
         if not self.line.startswith(head):
-            self.fail(
-                f"expected a line that starts with {head.strip()!r}", why="the file is cut or out of order"
-            )
+            word = self.line.partition(" ")[0]
+            why = "the file is cut or out of order"
+            if word and word not in LINES and nearest(word, LINES) == head.strip():
+                why = f"the line starts with {word!r}: did you mean {head.strip()!r}?"
+            self.fail(f"expected a line that starts with {head.strip()!r}", why=why)
         found = read(self.line[len(head) :])
         self.at += 1
         return found
-
-    def env(self, text: str) -> tuple[tuple[str, str], ...]:
-        pairs, at = [], 0
-        while at < len(text):
-            found = _ENV.match(text, at)
-            if found is None:
-                self.fail("expected key=value", 8 + at)
-            pairs.append(tuple([self.read(_word, w, "the environment") for w in (found[1], found[2])]))
-            at = found.end()
-        return tuple(pairs)
 
     def entries(self) -> tuple[Entry, ...]:
         found: list[Entry] = []
@@ -241,12 +237,55 @@ class _Parser:
         found: dict = {"frame": self.field(frame), "because": self.field(because[8:]) if gap else ""}
         for suffix in suffixes:
             self.suffix(suffix, found)
+        start = self.at
         self.at += 1
-        found["symbols"] = self.many("  sym  ", self.symbol)
-        found["guards"] = self.many("  guard ", lambda line: self.field(line[8:]))
+        found["symbols"] = self.many("  sym  ", self.symbol, "symbol")
+        found["guards"] = self.many("  guard ", lambda line: self.field(line[8:]), "guard")
         names = self.body_names()
         inputs, nodes, output = self.section(names)
-        return Graph(inputs=inputs, nodes=nodes, output=output, bodies=self.bodies(names), **found)
+        graph = Graph(inputs=inputs, nodes=nodes, output=output, bodies=self.bodies(names), **found)
+        self.check_graph(graph, start)
+        return graph
+
+    def check_graph(self, graph: Graph, start: int) -> None:
+        """Refuses a graph that is there twice, that follows none, or that speaks of symbols that it does not declare."""
+        key = (graph.frame, graph.resume, graph.variant, graph.stage, graph.call)
+        title = " ".join(graph.title.split())
+        if key in self.graphs:
+            self.at = start
+            self.fail(f"the graph {title} is there twice", 7)
+        if graph.variant > 1 and (graph.frame, graph.resume, graph.variant - 1) not in self.compiles:
+            self.at = start
+            self.fail(
+                f"{title} follows no variant#{graph.variant - 1}",
+                7,
+                "a recompile stands behind what it replaced",
+            )
+        self.graphs.add(key)
+        self.compiles.add(key[:3])
+        unknown = symbols_used(graph) - {symbol.name for symbol in graph.symbols}
+        if unknown:
+            lines = self.lines[start : self.at]
+            at, column, symbol = first_use(lines, unknown) or (0, 1, min(unknown))
+            self.at = start + at
+            self.fail(
+                f"unknown symbol {symbol}", column, f"no line 'sym  {symbol} = …' of this graph declares it"
+            )
+        self.check_bodies(graph, start)
+
+    def check_bodies(self, graph: Graph, start: int) -> None:
+        """Refuses bodies that call themselves, straight or through others."""
+        calls = {
+            k: {-1 - o for call in (*body.nodes, body.output) for o in call.operands if o < 0}
+            for k, body in enumerate(graph.bodies)
+        }
+        try:
+            TopologicalSorter(calls).prepare()
+        except CycleError as error:
+            index = min(error.args[1])
+            heads = [at for at in range(start, self.at) if self.lines[at].startswith("body ")]
+            self.at = heads[index]
+            self.fail(f"the body {graph.bodies[index].name} calls itself", 6)
 
     def title(self, text: str) -> list[str]:
         """The parts between arrows; an arrow in backticks is part of a name."""
@@ -266,12 +305,17 @@ class _Parser:
             )
         found[key] = int(match[2]) if match[2] else self.field(match[3])
 
-    def many(self, head: str, read: Callable) -> tuple:
-        found = []
+    def many(self, head: str, read: Callable, what: str) -> tuple:
+        """Lines that start alike, each read once; two that declare the same are an error."""
+        found: dict = {}
         while self.line.startswith(head):
-            found.append(read(self.line))
+            entry = read(self.line)
+            key = entry.name if isinstance(entry, Symbol) else entry
+            if key in found:
+                self.fail(f"the {what} {key} is there twice", len(head) + 1)
+            found[key] = entry
             self.at += 1
-        return tuple(found)
+        return tuple(found.values())
 
     def symbol(self, line: str) -> Symbol:
         found = _SYM.fullmatch(line)
@@ -279,6 +323,8 @@ class _Parser:
             self.fail("expected a symbol: sym  s0 = x.shape[0] in [2, ∞]", 3)
         sources = () if found[2] == "-" else tuple(self.read(_sources, found[2], "the sources"))
         lower, upper = (self.bound(found[i], infinite) for i, infinite in ((3, "-∞"), (4, "∞")))
+        if lower is not None and upper is not None and lower > upper:
+            self.fail(f"no number is in [{lower}, {upper}]", self.column(f"[{found[3]}"))
         return Symbol(_word(found[1]), sources, lower, upper, _word(found[5]) if found[5] else "int")
 
     def bound(self, text: str, infinite: str) -> int | float | None:

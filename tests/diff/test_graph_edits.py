@@ -13,7 +13,7 @@ from peek_backend.snapshot.graphfile import parse_graph
 from .mutations import with_graph
 from .transformer import transformer
 
-HEADER = "peek-graph 1\nname   a\nenv    torch=2.13\nstats  {stats}\n\n"
+HEADER = "peek-graph 1\nname   a\nenv    torch=2.13 py=3.11 device=cpu grad=on\nstats  {stats}\n\n"
 
 
 def snap(text: str) -> Snapshot:
@@ -97,9 +97,20 @@ def test_the_same_value_computed_twice_is_one_value():
 def test_numbers_of_unbacked_symbols_do_not_count():
     """An op that brings a symbol of its own, put in above, renumbers the others, and is alone the edit."""
     tail = '  %z = torch.zeros({0}, sym("2*{0}"))  f32[{0}, 2*{0}]\n'
-    old = G + "  %i = .tolist(x)  SymInt(u0)\n" + tail.format("u0") + "  out  %z\n"
+    u0, u1 = ("  sym  u0 = - in [0, ∞]\n", "  sym  u1 = - in [0, ∞]\n")
+    old = (
+        "graph f\n"
+        + u0
+        + "  in   x: f32[4]\n"
+        + "  %i = .tolist(x)  SymInt(u0)\n"
+        + tail.format("u0")
+        + "  out  %z\n"
+    )
     new = (
-        G
+        "graph f\n"
+        + u0
+        + u1
+        + "  in   x: f32[4]\n"
         + "  %k = .nonzero(x)  i64[u0, 1]\n  %i = .tolist(x)  SymInt(u1)\n"
         + tail.format("u1")
         + "  out  %z\n"
@@ -109,9 +120,10 @@ def test_numbers_of_unbacked_symbols_do_not_count():
 
 def test_another_unbacked_symbol_is_an_edit():
     """A size taken from another op's symbol is a change."""
+    head = "graph f\n  sym  u0 = - in [0, ∞]\n  sym  u1 = - in [0, ∞]\n  in   x: f32[4]\n"
     two = "  %i = .tolist(x)  SymInt(u0)\n  %j = .item(x)  SymInt(u1)\n"
-    old = G + two + "  %z = torch.zeros(u0)  f32[u0]\n  out  %z\n"
-    new = G + two + "  %z = torch.zeros(u1)  f32[u1]\n  out  %z\n"
+    old = head + two + "  %z = torch.zeros(u0)  f32[u0]\n  out  %z\n"
+    new = head + two + "  %z = torch.zeros(u1)  f32[u1]\n  out  %z\n"
     assert kinds(old, new) != []
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from peek_backend.model import snapshot as m
+from peek_backend.snapshot.graphfile_symbols import symbols_used
 from peek_backend.snapshot.graphfile_text import keyword, string
 
 HOSTILE = [
@@ -103,14 +105,15 @@ VALUES = values()
 
 
 @st.composite
-def calls(draw, operands: int, bodies: int) -> m.Call:
-    """A call whose slots refer to what stands above it."""
+def calls(draw, operands: int, bodies: range) -> m.Call:
+    """A call whose slots refer to what stands above it, or to one of ``bodies``."""
     parts = draw(st.lists(VALUES, max_size=3))
     parts += [f"{keyword(draw(NAMES))}={draw(VALUES)}" for _ in range(draw(st.integers(0, 2)))]
     template = ", ".join(parts)
-    if not operands + bodies:
+    known = [*[-1 - body for body in bodies], *range(operands)]
+    if not known:
         template = template.replace(m.SLOT, "7")
-    indices = st.integers(-bodies, operands - 1)
+    indices = st.sampled_from(known) if known else st.nothing()
     return m.Call(template, tuple(draw(indices) for _ in range(template.count(m.SLOT))))
 
 
@@ -122,8 +125,8 @@ TARGETS = (
 
 
 @st.composite
-def sections(draw, bodies: int):
-    """Inputs, nodes and output of one graph."""
+def sections(draw, bodies: range):
+    """Inputs, nodes and output of one graph, which may call ``bodies``."""
     names = draw(st.lists(NAMES, max_size=4, unique=True))
     inputs = tuple(m.Input(name, draw(TYPES)) for name in names)
     labels = draw(st.lists(NAMES | st.sampled_from(["a.b", "a.b_1", "relu"]), max_size=5, unique=True))
@@ -137,40 +140,84 @@ def sections(draw, bodies: int):
 
 
 NUMBERS = st.none() | st.integers(-(2**65), 2**65) | st.floats(allow_nan=False, allow_infinity=False)
-SYMBOLS = st.builds(
-    m.Symbol,
-    NAMES,
-    st.lists(NAMES, max_size=2).map(tuple),
-    NUMBERS,
-    NUMBERS,
-    st.just("int") | NAMES.filter(bool),
-)
+
+
+@st.composite
+def symbols(draw) -> m.Symbol:
+    """A symbol with a range that is not empty."""
+    lower, upper = draw(NUMBERS), draw(NUMBERS)
+    if lower is not None and upper is not None and lower > upper:
+        lower, upper = upper, lower
+    sources = tuple(draw(st.lists(NAMES, max_size=2)))
+    return m.Symbol(draw(NAMES), sources, lower, upper, draw(st.just("int") | NAMES.filter(bool)))
+
+
+def declared(graph: m.Graph) -> m.Graph:
+    """The graph with a line for each symbol that it speaks of."""
+    known = {symbol.name for symbol in graph.symbols}
+    more = [m.Symbol(name) for name in sorted(symbols_used(graph) - known)]
+    return replace(graph, symbols=(*graph.symbols, *more))
 
 
 @st.composite
 def graphs(draw) -> m.Graph:
     names = draw(st.lists(NAMES, max_size=2, unique=True))
-    bodies = tuple(m.Body(name, *draw(sections(len(names)))) for name in names)
-    inputs, nodes, output = draw(sections(len(names)))
-    return m.Graph(
+    # A body calls only those behind it, so that none calls itself.
+    bodies = tuple(m.Body(name, *draw(sections(range(k + 1, len(names))))) for k, name in enumerate(names))
+    inputs, nodes, output = draw(sections(range(len(names))))
+    graph = m.Graph(
         frame=draw(NAMES),
         resume=draw(st.integers(0, 3)),
         variant=draw(st.integers(1, 3)),
         call=draw(st.integers(0, 2)),
         stage=draw(st.sampled_from(["dynamo", "joint", "post_grad"]) | NAMES),
         because=draw(NAMES),
-        symbols=tuple(draw(st.lists(SYMBOLS, max_size=2))),
-        guards=tuple(draw(st.lists(NAMES, max_size=2))),
+        symbols=tuple(draw(st.lists(symbols(), max_size=2, unique_by=lambda symbol: symbol.name))),
+        guards=tuple(draw(st.lists(NAMES, max_size=2, unique=True))),
         inputs=inputs,
         nodes=nodes,
         output=output,
         bodies=bodies,
     )
+    return declared(graph)
+
+
+def in_order(entries: list[m.Entry]) -> tuple[m.Entry, ...]:
+    """Entries without a graph that is there twice, and with no recompile of what was not compiled."""
+    compiles: set[tuple] = set()
+    keys: set[tuple] = set()
+    found: list[m.Entry] = []
+    for entry in entries:
+        if isinstance(entry, m.Graph):
+            if (entry.frame, entry.resume, entry.variant - 1) not in compiles:
+                entry = replace(entry, variant=1)
+            key = (entry.frame, entry.resume, entry.variant, entry.stage, entry.call)
+            if key in keys:
+                continue
+            keys.add(key)
+            compiles.add(key[:3])
+        found.append(entry)
+    return tuple(found)
+
+
+VERSIONS = st.tuples(st.integers(0, 99), st.integers(0, 99)).map(lambda pair: f"{pair[0]}.{pair[1]}")
+ENV = st.fixed_dictionaries(
+    {
+        "torch": VERSIONS | st.just("unknown"),
+        "py": VERSIONS,
+        "device": st.sampled_from(["cpu", "cuda:0", "meta"]),
+        "grad": st.sampled_from(["on", "off", "mixed"]),
+    },
+    optional={"dynamic": st.just("on") | NAMES.map(lambda name: f"mark({name}:0)"), "run": NAMES},
+).flatmap(lambda env: st.permutations(list(env.items())).map(tuple))
+COSTS = st.dictionaries(
+    st.sampled_from(["flops", "bytes", "peak_memory", "parameters"]), st.integers(0, 2**80)
+)
 
 
 def snapshots():
     breaks = st.builds(m.Break, NAMES, PLACES, NAMES)
     skipped = st.builds(m.Skipped, NAMES, st.sampled_from(m.SKIPPED_STATES), NAMES, st.none() | PLACES)
-    env = st.lists(st.tuples(NAMES, NAMES), max_size=3).map(tuple)
-    entries = st.lists(graphs() | breaks | skipped, max_size=3).map(tuple)
-    return st.builds(m.Snapshot, NAMES, env, st.lists(NAMES, max_size=2).map(tuple), entries)
+    entries = st.lists(graphs() | breaks | skipped, max_size=3).map(in_order)
+    notes = st.lists(NAMES, max_size=2, unique=True).map(tuple)
+    return st.builds(m.Snapshot, NAMES, ENV, notes, entries, COSTS.map(lambda cost: tuple(cost.items())))

@@ -113,8 +113,9 @@ def test_printing_does_not_depend_on_the_hash_seed():
 
 def test_an_arrow_in_a_name_is_no_part_of_the_title():
     """A frame and a stage that read like a resume function's name come back as they were."""
-    graph = m.Graph("f ▸ resume#1", resume=2, variant=3, stage="g ▸ variant#2", because="h ▸ call#1")
-    check_round_trip(m.Snapshot("a", entries=(graph,)))
+    graph = m.Graph("f ▸ resume#1", resume=2, variant=2, stage="g ▸ variant#2", because="h ▸ call#1")
+    first = m.Graph("f ▸ resume#1", resume=2)
+    check_round_trip(m.Snapshot("a", mlp().env, entries=(first, graph)))
 
 
 def test_arguments_can_be_read_as_values():

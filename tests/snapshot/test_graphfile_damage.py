@@ -16,7 +16,7 @@ TEXT = """\
 peek-graph 1
 name   test_mlp[dynamic]
 env    torch=2.13 py=3.11 device=cpu grad=on dynamic=mark(x:0)
-stats  frames=3 graphs=2 ops=7 breaks=1 recompiles=1
+stats  frames=3 graphs=3 ops=7 breaks=1 recompiles=1
 note   x.shape[0] and y.shape[0] were equal
 
 graph MLP.forward
@@ -37,6 +37,10 @@ body true_0
   %sin = .sin(`a b`, torch.float32, device("cuda:0"))        f32[8]
   out  %sin
 break gb0059  f.py:f  print("n", …)   Failed to trace builtin operator
+
+graph MLP.forward ▸ resume#1
+  in   y: f32[8]
+  out  y
 
 graph MLP.forward ▸ resume#1 ▸ variant#2   because k == 1
   in   y: f32[8] stride=(2)
@@ -174,17 +178,17 @@ def test_no_cut_passes():
         (b"\xef\xbb\xbf" + BYTES, 1, 1, "byte order mark"),
         (BYTES.replace(b"peek-graph 1", b"peek-graph 2"), 1, 12, "newer version"),
         (BYTES.replace(b"peek-graph 1", b"peek-graph x"), 1, 12, "unknown format version"),
-        (BYTES.replace(b"loopbrk", b"loop\xffbrk"), 31, 11, "not UTF-8"),
+        (BYTES.replace(b"loopbrk", b"loop\xffbrk"), 35, 11, "not UTF-8"),
         (b"", 1, 1, "empty"),
         (b"{}\n", 1, 1, "no snapshot"),
-        (BYTES[:-1], 31, 67, "does not end"),
+        (BYTES[:-1], 35, 67, "does not end"),
         (BYTES.replace(b"ops=7", b"ops=8"), 4, 8, "counts"),
         (BYTES.replace(b"relu(%fc1.linear", b"relu(%fc1.line"), 15, 24, "unknown node %fc1.line"),
         (BYTES.replace(b"@true_0", b"@true_1"), 18, 23, "unknown body @true_1"),
-        (BYTES.replace(b"cos(y)", b"cos(z)"), 28, 15, "arguments"),
-        (BYTES.replace(b"  %cos =", b"  %add ="), 29, 3, "two nodes"),
+        (BYTES.replace(b"cos(y)", b"cos(z)"), 32, 15, "arguments"),
+        (BYTES.replace(b"  %cos =", b"  %add ="), 33, 3, "two nodes"),
         (BYTES.replace(b"f32[s0, 16]", b"f32[s0, 16"), 14, 77, "type"),
-        (BYTES.replace(b"loopbrk", b"loop\0brk"), 31, 11, "control character"),
+        (BYTES.replace(b"loopbrk", b"loop\0brk"), 35, 11, "control character"),
     ],
 )
 def test_each_damage_is_named_with_its_place(data: bytes, line: int, column: int, words: str):
@@ -193,6 +197,65 @@ def test_each_damage_is_named_with_its_place(data: bytes, line: int, column: int
         decode_graph(data, "a.graph")
     assert caught.value.problem.startswith(f"a.graph:{line}:{column}: ")
     assert words in caught.value.problem
+
+
+HEAD = b"env    torch=2.13 py=3.11 device=cpu grad=on dynamic=mark(x:0)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "column", "words"),
+    [
+        (b"  sym  s0 = x.shape[0] in [2, \xe2\x88\x9e]\n", b"", 8, 9, "unknown symbol s0"),
+        (b"[8] stride=(2)", b"[8] stride=(s7)", 31, 26, "unknown symbol s7"),
+        (b"(%cos, 1)", b"(%cos, s1)", 33, 29, "unknown symbol s1"),
+        (b"(%cos, 1)", b'(%cos, sym("2*u3"))', 33, 36, "unknown symbol u3"),
+        (b"  guard s0 > 3", b"  guard s0 > s3", 9, 14, "unknown symbol s3"),
+        (b"f32[8]\n  out  %sin\nbreak", b"f32[s1]\n  out  %sin\nbreak", 22, 66, "unknown symbol s1"),
+        (b"  guard s0 > 3\n", b"  guard s0 > 3\n  guard s0 > 3\n", 10, 9, "guard s0 > 3 is there twice"),
+        (b"  guard s0 > 3\n", b"  sym  s0 = x.shape[0] in [2, 9]\n", 9, 8, "symbol s0 is there twice"),
+        (b"in [2, \xe2\x88\x9e]", b"in [7, 2]", 8, 27, "no number is in [7, 2]"),
+        (b" \xe2\x96\xb8 variant#2   because", b"   because", 30, 7, "resume#1 is there twice"),
+        (b"variant#2", b"variant#4", 30, 7, "follows no variant#3"),
+        (b"true_0\n  in ", b"true_1\n  in ", 18, 23, "unknown body @true_0"),
+        (b".sin(`a b`, ", b".sin(@true_0, ", 20, 6, "body true_0 calls itself"),
+        (b"note   x", b"note   x.shape[0] and y.shape[0] were equal\nnote   x", 6, 8, "is there twice"),
+        (HEAD, HEAD.replace(b"torch", b"toch"), 3, 8, "environment cannot be read"),
+        (HEAD, HEAD.replace(b"device", b"dice"), 3, 27, "environment cannot be read"),
+        (HEAD, HEAD + b" torch=2.15", 3, 64, "environment cannot be read"),
+        (HEAD, HEAD.replace(b" grad=on", b""), 3, 55, "environment cannot be read"),
+        (HEAD, HEAD.replace(b"=on", b"=onn"), 3, 38, "environment cannot be read"),
+        (HEAD + b"\n", b"", 3, 1, "starts with 'env'"),
+        (b"env ", b"evn ", 3, 1, "starts with 'env'"),
+        (b"frames=3 ", b"frame=3 ", 4, 8, "counts cannot be read"),
+        (b"breaks=1", b"graphs=3", 4, 32, "counts cannot be read"),
+        (b"stats  ", b"stat   ", 4, 1, "starts with 'stats'"),
+    ],
+)
+def test_what_nothing_declares_is_refused(old: bytes, new: bytes, line: int, column: int, words: str):
+    """A reference to nothing, what is declared twice, a key that is misspelt, missing or there twice: each at its place."""
+    assert old in BYTES
+    with pytest.raises(PeekError) as caught:
+        decode_graph(BYTES.replace(old, new, 1), "a.graph")
+    assert words in caught.value.problem
+    assert caught.value.problem.startswith(f"a.graph:{line}:{column}: ")
+
+
+def test_a_misspelt_key_is_told_the_right_one():
+    """The key that was meant is named, of the environment, the counts and the lines."""
+    for old, new, meant in (
+        (b"torch=", b"toch=", "'torch'"),
+        (b"ops=", b"op=", "'ops'"),
+        (b"env ", b"envv ", "'env'"),
+    ):
+        with pytest.raises(PeekError) as caught:
+            decode_graph(BYTES.replace(old, new, 1), "a.graph")
+        assert f"did you mean {meant}?" in caught.value.why
+
+
+def test_keys_of_a_newer_format_are_refused_by_its_version():
+    """A file of a newer format with a key that this one has not is refused for the version, not for the key."""
+    with pytest.raises(PeekError, match="newer version"):
+        decode_graph(BYTES.replace(b"peek-graph 1", b"peek-graph 2").replace(b"py=", b"python="), "a.graph")
 
 
 def test_deep_nesting_is_refused():
