@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -125,6 +130,44 @@ def whisper() -> nn.Module:
     return Loss(WhisperForConditionalGeneration(config), "logits")
 
 
+@lru_cache(maxsize=1)
+def sample() -> ModuleType:
+    """The sample that prices public models, as a module."""
+    path = Path(__file__).resolve().parents[2] / "samples" / "16_price_of_models.py"
+    spec = importlib.util.spec_from_file_location("sample_of_prices", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # Dynamo finds a function's globals by its module's name
+    spec.loader.exec_module(module)
+    return module
+
+
+def routed_mixtral() -> nn.Module:
+    """Mixtral as transformers has it: which expert gets how many rows depends on data."""
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    config = MixtralConfig(
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=100,
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        use_cache=False,
+    )
+    return Loss(MixtralForCausalLM(config), "logits")
+
+
+def mixtral() -> nn.Module:
+    """The same with the sample's experts, which get equally many rows each."""
+    made = routed_mixtral()
+    for layer in made.model.model.layers:
+        layer.block_sparse_moe = sample().EvenExperts(layer.block_sparse_moe)
+    return made
+
+
 class Convolutions(nn.Module):
     """Convolutions of several kinds, batch norm and pooling: no transformer."""
 
@@ -151,5 +194,6 @@ CASES: dict[str, Case] = {
         lambda: {"input_features": torch.ones(2, 16, 64), "decoder_input_ids": ids(2, 8)},
         training=False,
     ),
+    "mixtral": Case(mixtral, lambda: {"input_ids": ids()}),
     "convolutions": Case(Convolutions, lambda: {"x": torch.ones(2, 3, 16, 16)}),
 }

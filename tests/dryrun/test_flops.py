@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import peek_backend
 from tests.conftest import require
 
-from .models import CASES
+from .models import CASES, Case, mixtral, routed_mixtral
 
 
 @pytest.fixture(params=CASES)
@@ -59,6 +59,19 @@ def test_backward_flops_equal_torchs_counter(case):
     forward, backward = counted(case, train=True)
     assert totals.forward_flops == forward
     assert totals.backward_flops - attention_scores(record) == backward
+
+
+def test_even_experts_cost_what_routed_ones_do():
+    """Mixtral with equally many rows for each expert counts what FlopCounterMode counts of the real one, whose router decides."""
+    require("transformers")
+    rows = {"input_ids": torch.arange(64).view(4, 16)}  # enough different tokens that every expert gets some
+    for train in (False, True):
+        record = peek_backend.dryrun(mixtral, keywords=rows, train=train)
+        forward, backward = counted(Case(routed_mixtral, lambda: rows), train=train)
+        totals = record.cost.totals
+        assert totals.forward_flops == forward
+        if train:
+            assert totals.backward_flops - attention_scores(record) == backward
 
 
 def by_hand(function, *specs, **how):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
 
 import peek_backend
 from tests.conftest import require
 
-SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "16_price_of_models.py"
+from . import models
 
 PARAMETERS = {
     "llama_8b": 8.03e9,  # Llama 3 model card: 8B, 8.03 B by its checkpoint
@@ -22,15 +18,10 @@ PARAMETERS = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def sample():
     require("transformers")
-    spec = importlib.util.spec_from_file_location("sample_of_prices", SAMPLE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # Dynamo finds a function's globals by its module's name
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return models.sample()
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
