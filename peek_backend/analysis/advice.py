@@ -80,5 +80,9 @@ def _in_loop(event: BreakInfo) -> bool:
 def _is_empty(hint: str) -> bool:
     """Hints that say nothing of this program."""
     return hint.startswith(
-        ("This is likely to be a Dynamo bug", "It may be possible to write Dynamo tracing rules")
+        (
+            "This is likely to be a Dynamo bug",
+            "It may be possible to write Dynamo tracing rules",
+            "Please report an issue to PyTorch",
+        )
     )

@@ -66,6 +66,28 @@
     return where(item);
   };
 
+  /** The words that the last frame drew at edges, each with whether a box or its container's border crosses them. */
+  const edgeLabels = () => {
+    const { canvas } = view;
+    const found = [];
+    const { besideEdge } = canvas;
+    canvas.besideEdge = function (content, ex, width, y, box) {
+      const at = besideEdge.call(this, content, ex, width, y, box);
+      if (!Number.isNaN(at)) found.push({ content, at, width, y, box });
+      return at;
+    };
+    canvas.draw();
+    delete canvas.besideEdge;
+    return found.map(({ content, at, width, y, box }) => {
+      const [left, right, top, bottom] = [at, at + width, y - 8, y + 2];
+      const inBox = content.boxes.some((b, i) => {
+        const [x0, x1] = [content.x[i] - b.left, content.x[i] + b.right];
+        return x0 < right && x1 > left && content.y[i] < bottom && content.y[i] + b.height > top;
+      });
+      return { at, y, crossed: inBox || (box !== null && (left < -box.left || right > box.right)) };
+    });
+  };
+
   /** How many different colours the canvas shows. */
   const colours = () => {
     const { canvas } = view;
@@ -174,5 +196,19 @@
     return found;
   };
 
-  window.probe = { shown, overlaps, where, bring, colours, pan, panZooms, search, expand, expandAll, refused, isSaved };
+  window.probe = {
+    shown,
+    overlaps,
+    edgeLabels,
+    where,
+    bring,
+    colours,
+    pan,
+    panZooms,
+    search,
+    expand,
+    expandAll,
+    refused,
+    isSaved,
+  };
 })();

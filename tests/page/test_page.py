@@ -13,7 +13,7 @@ from peek_backend.render.html.edits import PageDiff, PageEdit
 from tests.page.hostile import TEXTS, hostile_capture
 from tests.page.synthetic import capture
 
-VIEWS = ("overview", "graph", "table", "source", "stages", "timeline", "symbols")
+VIEWS = ("overview", "graph", "table", "source", "stages", "breaks", "symbols")
 
 
 def closed(opened) -> int:

@@ -5,8 +5,8 @@ import { FONT } from "./sizes.js";
 
 const MIN_ZOOM = 0.0008;
 const MAX_ZOOM = 2.5;
-/** px at the top that the view's tools cover. */
-const TOOLBAR = 56;
+/** px at the top that stay free: a title that is pinned there hides nothing. */
+const TOP = 24;
 const READABLE = 0.7;
 const MAX_RINGS = 300;
 /** px of the graph that stay in view however far it is moved. */
@@ -84,7 +84,7 @@ export class Canvas {
 
   fit(box = this.scene.layout.box(this.scene.tree.root), x = 0, y = 0, { max = 1, pad = 28, readable = false } = {}) {
     const bw = box.left + box.right;
-    const room = this.h - pad - TOOLBAR;
+    const room = this.h - pad - TOP;
     const k = Math.min(max, (this.w - 2 * pad) / bw, room / box.height);
     const kk = readable ? Math.max(k, Math.min(max, Math.max(READABLE, (this.w - 2 * pad) / bw))) : k;
     // too wide to read at once: the main column in the middle, as long as nothing to its left is cut off for it
@@ -92,7 +92,7 @@ export class Canvas {
       bw * kk > this.w
         ? Math.min(this.w / 2, box.left * kk + pad) - x * kk
         : this.w / 2 - (x + (box.right - box.left) / 2) * kk;
-    this.camera = { k: kk, x: cx, y: kk > k ? TOOLBAR - y * kk : TOOLBAR + (room - box.height * kk) / 2 - y * kk };
+    this.camera = { k: kk, x: cx, y: kk > k ? TOP - y * kk : TOP + (room - box.height * kk) / 2 - y * kk };
   }
 
   zoom(factor, px = this.w / 2, py = this.h / 2) {
@@ -258,7 +258,7 @@ export class Canvas {
       for (const e of lit) trace(ctx, routes[e], x, top);
       ctx.stroke();
     }
-    if (k >= SHAPE_ZOOM) this.edgeLabels(ctx, content, x, top, this.ground(depth));
+    if (k >= SHAPE_ZOOM) this.edgeLabels(ctx, content, x, top, root ? null : box, this.ground(depth));
   }
 
   /** The last pixels of an edge from a container's border to its first inner row, and out again. */
@@ -296,7 +296,7 @@ export class Canvas {
   }
 
   /** What flows along an edge, where the box above does not already say it: out of closed and open containers and along lanes. */
-  edgeLabels(ctx, content, x, top, ground) {
+  edgeLabels(ctx, content, x, top, box, ground) {
     const { scene, view: v, colours: c } = this;
     const { graph, tree } = scene;
     const done = new Set();
@@ -307,16 +307,17 @@ export class Canvas {
       const from = content.kids[l.a];
       const lane = r.length === 8;
       if (!lane && (from === undefined || !tree.isGroup(from))) return;
-      const lx = x + (lane ? r[3] : r[0]) + 4;
+      const ex = x + (lane ? r[3] : r[0]);
       const ly = top + (lane ? r[4] + 12 : r[2] + 11);
-      if (lx < v.x0 - 90 || lx > v.x1 || ly < v.y0 || ly > v.y1 || (lane && r[5] - r[4] < 30)) return;
+      if (ex < v.x0 - 90 || ex > v.x1 + 90 || ly < v.y0 || ly > v.y1 || (lane && r[5] - r[4] < 30)) return;
       const text = l.values.length > 1 ? `${l.values.length} values` : graph.valueText(l.values[0]);
-      const key = `${Math.round(lx)} ${Math.round(ly)}`;
+      const key = `${Math.round(ex)} ${Math.round(ly)}`;
       if (!text || done.has(key)) return;
       done.add(key);
       const short = text.length > 24 ? text.slice(0, 23) + "…" : text;
       const w = scene.sizes.width(short, FONT.chip);
-      if (lane && this.covered(content, lx - x, lx - x + w, r[4], r[4] + 14)) return;
+      const lx = x + this.besideEdge(content, ex - x, w, ly - top, box);
+      if (Number.isNaN(lx)) return;
       ctx.fillStyle = ground;
       ctx.globalAlpha = 0.8;
       ctx.fillRect(lx - 1, ly - 9, w + 2, 11);
@@ -324,6 +325,14 @@ export class Canvas {
       ctx.fillStyle = c.ink3;
       ctx.fillText(short, lx, ly);
     });
+  }
+
+  /** Where the text of an edge at `ex` starts: right of it, else left of it, else NaN: no box or border may cross it. */
+  besideEdge(content, ex, width, y, box) {
+    const free = (from) =>
+      (!box || (from > 3 - box.left && from + width < box.right - 3)) &&
+      !this.covered(content, from - 1, from + width + 1, y - 10, y + 3);
+    return [ex + 4, ex - 4 - width].find(free) ?? NaN;
   }
 
   covered(content, x0, x1, y0, y1) {

@@ -109,3 +109,15 @@ export async function copyText(text) {
   area.remove();
   return done;
 }
+
+/** Marks the sides on which a bar goes on out of sight, now and whenever that changes: they fade. */
+export function fades(bar) {
+  const mark = () => {
+    const left = bar.scrollLeft > 2;
+    const right = bar.scrollLeft + bar.clientWidth < bar.scrollWidth - 2;
+    bar.dataset.more = [left && "left", right && "right"].filter(Boolean).join(" ");
+  };
+  bar.addEventListener("scroll", mark, { passive: true });
+  new ResizeObserver(mark).observe(bar);
+  new MutationObserver(mark).observe(bar, { childList: true });
+}

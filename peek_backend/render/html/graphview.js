@@ -2,7 +2,8 @@
 
 import { Canvas } from "./canvas.js";
 import { bytesText } from "./data.js";
-import { h, fill, icon, ICONS, perFrame } from "./dom.js";
+import { fades, h, fill, icon, ICONS, perFrame } from "./dom.js";
+import { exportMenu } from "./export.js";
 import { Layout } from "./layout.js";
 import { overlay, OVERLAYS } from "./overlays.js";
 import { Pointer } from "./pointer.js";
@@ -23,11 +24,13 @@ export class GraphView {
     });
     this.miniEl = h("canvas.mini", { "aria-hidden": "true" });
     this.tip = h("div.tip", { hidden: true });
-    this.legend = h("div.legend");
-    this.element = h("section.graph", this.canvasEl, this.legend, this.miniEl, this.tip, this.tools());
+    this.legend = h("div.legend.fades", { role: "list", "aria-label": "What the colours mean" });
+    fades(this.legend);
+    this.board = h("div.board", this.canvasEl, this.miniEl, this.tip);
+    this.element = h("section.graph", this.tools(), this.board);
     this.scenes = new Map();
     this.draw = perFrame(() => this.paint());
-    new ResizeObserver(() => this.resized()).observe(this.element);
+    new ResizeObserver(() => this.resized()).observe(this.board);
     this.listen();
   }
 
@@ -50,15 +53,14 @@ export class GraphView {
         this.update();
       },
     });
-    return h(
-      "div.tools",
-      this.overlaySelect,
+    const buttons = [
       button("expand", "Expand one level (e)", () => this.level(1)),
       button("collapse", "Collapse one level (c)", () => this.level(-1)),
       button("plus", "Zoom in (+)", () => this.zoom(1.3)),
       button("minus", "Zoom out (-)", () => this.zoom(1 / 1.3)),
       button("fit", "Fit all (0)", () => this.fitAll()),
-    );
+    ];
+    return h("div.bar.tools", this.overlaySelect, this.legend, h("div.buttons", buttons, exportMenu(this.app)));
   }
 
   /** The scene of a graph, made once: its tree, layout and what is open. */
@@ -212,7 +214,7 @@ export class GraphView {
     fill(
       this.legend,
       (found?.legend ?? this.kindLegend(scene)).map(([colour, text]) =>
-        h("span", h("i", { style: { background: colour } }), text),
+        h("span", { role: "listitem" }, h("i", { style: { background: colour } }), text),
       ),
     );
   }

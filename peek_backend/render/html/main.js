@@ -2,12 +2,12 @@
 
 import { Capture, inflate } from "./data.js";
 import { DiffView, diffMarks } from "./diffview.js";
-import { $, fill, h, icon, ICONS } from "./dom.js";
-import { dotText, exportMenu, svgText } from "./export.js";
+import { $, fades, fill, h, icon, ICONS } from "./dom.js";
+import { dotText, svgText } from "./export.js";
 import { GraphView } from "./graphview.js";
-import { OverviewView } from "./overview.js";
+import { OverviewView, problemSection } from "./overview.js";
 import { Panel } from "./panel.js";
-import { Index } from "./search.js";
+import { hint, Index } from "./search.js";
 import { SourceView } from "./source.js";
 import { StagesView } from "./stages.js";
 import { readHash, writeHash } from "./state.js";
@@ -21,7 +21,7 @@ const VIEWS = [
   ["table", "Table"],
   ["source", "Source"],
   ["stages", "Stages"],
-  ["timeline", "Breaks"],
+  ["breaks", "Breaks"],
   ["symbols", "Symbols"],
   ["diff", "Diff"],
 ];
@@ -42,6 +42,8 @@ const KEYS = [
   ["?", "this list"],
 ];
 
+/** Views of the whole capture; the others show one graph. */
+const WHOLE = new Set(["overview", "breaks", "diff"]);
 const SAVE_AFTER = 120; // ms
 /** Characters of open containers that an address keeps; of more, it opens the first view. */
 const MAX_OPEN_TEXT = 8000;
@@ -101,7 +103,7 @@ class App {
       table: new TableView(this),
       source: new SourceView(this),
       stages: new StagesView(this),
-      timeline: new TimelineView(this),
+      breaks: new TimelineView(this),
       symbols: new SymbolsView(this),
     };
     if (this.capture.diff) this.views.diff = new DiffView(this);
@@ -122,7 +124,6 @@ class App {
       this.tabs,
       this.pick,
       this.searchBox(tool),
-      exportMenu(this),
       tool("button.tool", "theme", "Light or dark (t)", () => this.switchTheme()),
       tool("button.tool.keys", "help", "Keys (?)", () => this.dialog.showModal()),
     );
@@ -130,9 +131,15 @@ class App {
 
   tabBar() {
     const tabs = this.shownViews().map(([v, title], k) =>
-      h("button", { role: "tab", "data-view": v, title: `${title} (${k + 1})`, onclick: () => this.go(v) }, title),
+      h(
+        "button",
+        { role: "tab", "data-view": v, "data-title": title, title: `${title} (${k + 1})`, onclick: () => this.go(v) },
+        title,
+      ),
     );
-    return h("nav.tabs", { role: "tablist", "aria-label": "Views" }, tabs);
+    const bar = h("nav.tabs.fades", { role: "tablist", "aria-label": "Views" }, tabs);
+    fades(bar);
+    return bar;
   }
 
   graphPicker() {
@@ -148,7 +155,7 @@ class App {
   searchBox(tool) {
     this.input = h("input", {
       type: "search",
-      placeholder: "Search  op: dtype: module: shape: file:",
+      placeholder: this.narrow() ? "Search" : "Search, or op: shape: module: …",
       "aria-label": "Search nodes. Fields: op, dtype, module, shape, file, name, device, bytes",
       spellcheck: false,
       autocomplete: "off",
@@ -187,10 +194,13 @@ class App {
 
   // ---- state
 
-  load(state) {
+  load({ state, broken }) {
     const { graphs } = this.capture;
     const graph = state.graph < graphs.length ? state.graph : this.firstGraph();
     const view = this.views[state.view] ? state.view : this.capture.diff ? "diff" : "overview";
+    if (state.graph >= graphs.length) broken.push(`graph ${state.graph}`);
+    if (state.view && view !== state.view) broken.push(`view ${state.view}`);
+    if (state.selected && this.readItem(state.selected, graphs[graph]) === null) broken.push(`node ${state.selected}`);
     Object.assign(this.state, { open: "", overlay: "", reach: "", other: null, query: "", camera: "" }, state, {
       view,
       graph,
@@ -208,6 +218,14 @@ class App {
     }
     this.runSearch();
     this.update();
+    if (broken.length) this.say(this.brokenLink(broken));
+  }
+
+  /** What of a link this page does not have; of a view, which there are. */
+  brokenLink(broken) {
+    const views = this.shownViews().map(([v]) => v);
+    const tail = broken.some((part) => part.startsWith("view ")) ? `; its views are ${views.join(", ")}` : "";
+    return `This page has no ${broken.map((part) => part.slice(0, 40)).join(", ")}${tail}`;
   }
 
   firstGraph() {
@@ -261,10 +279,30 @@ class App {
     this.pick.value = String(this.state.graph);
     this.pick.hidden = this.capture.graphs.length < 2;
     if (this.graph) this.panel.update(); // before the view, which takes what width is left
-    if (this.main.firstChild !== shown.element) fill(this.main, shown.element);
-    if (this.graph || view === "overview" || view === "timeline" || view === "diff") shown.update();
-    else fill(this.main, h("p.empty", "Nothing was captured."));
+    const whole = WHOLE.has(view);
+    if (whole || this.graph?.n) {
+      if (this.main.firstChild !== shown.element) fill(this.main, shown.element);
+      shown.update();
+    } else fill(this.main, this.nothing());
+    this.tabs.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     this.set({});
+  }
+
+  /** In place of a graph that has no nodes: why. */
+  nothing() {
+    const { graph } = this;
+    if (!graph)
+      return h(
+        "section.page",
+        h("p.verdict.bad", h("i.mark"), "Nothing was captured"),
+        problemSection(this.capture.problems),
+      );
+    return h(
+      "section.page",
+      h("p.verdict", { class: graph.problems.length ? "warn" : "" }, h("i.mark"), `${graph.title} has no nodes`),
+      problemSection(graph.problems),
+      graph.notes.map((note) => h("p", note)),
+    );
   }
 
   go(view, node) {
@@ -296,14 +334,7 @@ class App {
     if (graph !== this.graph) {
       this.openGraph(graph, view ?? this.state.view);
     }
-    const to =
-      view ??
-      (this.state.view === "overview" ||
-      this.state.view === "timeline" ||
-      this.state.view === "symbols" ||
-      this.state.view === "diff"
-        ? "graph"
-        : this.state.view);
+    const to = view ?? (WHOLE.has(this.state.view) || this.state.view === "symbols" ? "graph" : this.state.view);
     this.state.view = to;
     this.select(node);
     if (to === "graph") this.graphView.reveal(node);
@@ -354,11 +385,8 @@ class App {
     this.hits = graph && this.state.query.trim() ? index.find(this.state.query) : null;
     this.hitList = this.hits ? Array.from(graph.seq).filter((i) => this.hits[i]) : [];
     this.lastSearch = performance.now() - start;
-    this.found.textContent = this.hits
-      ? this.hitList.length
-        ? `${this.hitList.length.toLocaleString("en")} found`
-        : "nothing found"
-      : "";
+    const found = this.hitList.length ? `${this.hitList.length.toLocaleString("en")} found` : "nothing found";
+    this.found.textContent = hint(this.state.query) || (this.hits ? found : "");
     this.hitAt = -1;
   }
 

@@ -5,6 +5,7 @@ import { fill, h } from "./dom.js";
 
 const KEPT = 15;
 const CAPTURED = ["dynamo", "fx"];
+const MILD = new Set(["recompile", "graph break"]);
 const isOp = (g, i) => g.cols.op[i] >= 2 && g.cols.op[i] <= 4;
 
 export class OverviewView {
@@ -35,20 +36,18 @@ export class OverviewView {
             ),
           )
         : null,
+      (this.unread = problemSection(allProblems(capture))),
       h("section", h("h2", "Graphs"), this.graphs()),
       this.kinds(),
       capture.autograd.map((view) => this.kept(view)),
       this.phases(),
-      capture.problems.length || capture.notes.length
+      capture.notes.length
         ? h(
             "section",
             h("h2", "Notes"),
             h(
-              "ul",
+              "ul.dashed",
               capture.notes.map((n) => h("li", n)),
-              capture.problems.map((p) =>
-                h("li", h("b", p.where), " ", p.what, p.why ? `: ${p.why}` : "", p.fix ? h("div.muted", p.fix) : null),
-              ),
             ),
           )
         : null,
@@ -57,9 +56,11 @@ export class OverviewView {
   }
 
   number({ label, value, tone, view, note }) {
+    const open = () =>
+      view === "problems" ? this.unread?.scrollIntoView({ block: "start", behavior: "instant" }) : this.app.go(view);
     return h(
       "button.number",
-      { class: tone, onclick: () => this.app.go(view) },
+      { class: tone, onclick: open },
       h("b", value === null ? "–" : value.toLocaleString("en")),
       h("span", label),
       h("small", note),
@@ -71,7 +72,7 @@ export class OverviewView {
       "li",
       h(
         "div.what",
-        h("span", { class: `tag ${m.kind === "recompile" ? "warn" : "bad"}` }, m.kind),
+        h("span", { class: `tag ${MILD.has(m.kind) ? "warn" : "bad"}` }, m.kind),
         h("b", m.title),
         m.times > 1 ? h("span.times", `×${m.times}`) : null,
         m.id ? h("span.muted.mono", m.id) : null,
@@ -106,7 +107,7 @@ export class OverviewView {
   }
 
   /** How a graph ended or came about. */
-  notes({ never_ran: never, ended_by: end, lowering }) {
+  notes({ never_ran: never, ended_by: end, lowering, problems, notes }) {
     const caches = (lowering?.caches ?? []).map(
       (c) => `${c.cache} cache: ${c.outcome}${c.reason ? `, ${c.reason}` : ""}`,
     );
@@ -117,6 +118,8 @@ export class OverviewView {
       lowering?.compiled === false ? "compiles when it first runs" : "",
       ...caches,
       ...(lowering?.cudagraphs ?? []).map((c) => `no CUDA graph: ${c.reason}`),
+      ...(problems ?? []).map((p) => [p.what, p.why].filter(Boolean).join(": ")),
+      ...(notes ?? []),
     ]
       .filter(Boolean)
       .join("; ");
@@ -260,6 +263,26 @@ export class OverviewView {
       ),
     );
   }
+}
+
+/** What peek could not read, of the capture and of each graph. */
+export const allProblems = (capture) => [
+  ...capture.problems,
+  ...capture.graphs.filter((g) => !g.side).flatMap((g) => g.problems ?? []),
+];
+
+/** A section that lists problems with their reasons and remedies; null where there are none. */
+export function problemSection(problems) {
+  const row = (p) =>
+    h(
+      "li",
+      h("div.what", h("span.tag.warn", "not read"), h("b", p.where), h("span", p.what)),
+      p.why ? h("p", p.why) : null,
+      p.fix ? h("p.fix", p.fix) : null,
+    );
+  return problems.length
+    ? h("section.problems", h("h2", "What peek could not read"), h("ol.mend", problems.map(row)))
+    : null;
 }
 
 /** A table that scrolls sideways where it must. */

@@ -12,8 +12,8 @@ from typing import Any
 from peek_backend.analysis.breaks import BreakPlace, ops_by_frame, ranked
 from peek_backend.analysis.stats import Stats, captured_graphs, stats
 from peek_backend.analysis.story import Story, cause, stories
-from peek_backend.analysis.totals import dynamic_symbols
-from peek_backend.model import CaptureRecord
+from peek_backend.analysis.totals import dynamic_symbols, with_children
+from peek_backend.model import CaptureRecord, FrameRecord, Problem
 
 from .. import labels, table
 from ..escape import html_text as esc
@@ -38,10 +38,15 @@ def facts(record: CaptureRecord) -> dict[str, Any]:
 
 
 def verdict(record: CaptureRecord, counts: Stats) -> tuple[str, str]:
-    """``good``, ``warn``, ``bad`` or empty where only graphs were recorded, and one sentence."""
-    if not counts.graphs:
-        return "bad", "Nothing was captured"
-    warn = [(counts.breaks, "graph break", ""), (counts.recompiles, "recompile", "")]
+    """``good``, ``warn``, ``bad`` or empty where only graphs were recorded, and one sentence.
+
+    Nothing that went wrong is good: a frame that failed and what peek could not read count as breaks do.
+    """
+    warn = [
+        (counts.breaks, "graph break", ""),
+        (counts.recompiles, "recompile", ""),
+        (counts.problems, "thing", " that peek could not read"),
+    ]
     bad = [
         (counts.skipped, "frame", " left in eager"),
         (counts.given_up, "function", " given up at the recompile limit"),
@@ -49,9 +54,11 @@ def verdict(record: CaptureRecord, counts: Stats) -> tuple[str, str]:
         (counts.never_ran, "graph", " that never ran"),
     ]
     captured = "One graph" if counts.graphs == 1 else f"{counts.graphs:,} graphs"
+    captured = captured if counts.graphs else "Nothing was captured"
     said = [plural(count, word) + tail for count, word, tail in (*warn, *bad) if count]
-    if said:
-        return "bad" if any(count for count, *_ in bad) else "warn", ", ".join([captured, *said])
+    if said or not counts.graphs:
+        worst = not counts.graphs or any(count for count, *_ in bad)
+        return "bad" if worst else "warn", ", ".join([captured, *said])
     # without frames nobody looked for breaks, so their absence says nothing
     return ("good", f"{captured}, no breaks, no recompiles") if record.frames else ("", captured)
 
@@ -65,15 +72,16 @@ def numbers(record: CaptureRecord, counts: Stats) -> Iterator[dict[str, Any]]:
     eager = counts.skipped + counts.given_up
     rows = [
         ("graphs", counts.graphs, "", "graph", plural(counts.ops, "op")),
-        ("graph breaks", counts.breaks if looked else None, "warn", "timeline", asked),
-        ("recompiles", counts.recompiles if looked else None, "warn", "timeline", resumed),
-        ("left in eager", eager if looked else None, "bad", "timeline", limit),
+        ("graph breaks", counts.breaks if looked else None, "warn", "breaks", asked),
+        ("recompiles", counts.recompiles if looked else None, "warn", "breaks", resumed),
+        ("left in eager", eager if looked else None, "bad", "breaks", limit),
+        *([("failed", counts.failed, "bad", "breaks", "with an error")] if counts.failed else []),
         ("dynamic dims", counts.dynamic_dims, "", "symbols", ", ".join(_symbols(record))),
         (
             "problems",
             counts.problems,
             "warn",
-            "timeline",
+            "problems",
             "what peek could not read" if counts.problems else "",
         ),
     ]
@@ -88,12 +96,30 @@ def _symbols(record: CaptureRecord) -> list[str]:
 
 
 def mend(record: CaptureRecord) -> list[dict[str, Any]]:
-    """Breaks that nobody asked for and recompiles by function, ranked by how much work they cost: occurrences × ops."""
+    """Failures, then breaks that nobody asked for and recompiles by function, by how much work they cost: occurrences × ops."""
     places = [row for row in ranked(record) if row.first.intent != "user"]
     work = ops_by_frame(record)
     found = [*map(_broken, places), *(_recompiled(story, work) for story in stories(record))]
     found.sort(key=lambda item: -item["weight"])
-    return found
+    return [*(_failed(frame) for frame in record.frames if frame.outcome == "failed"), *found]
+
+
+def _failed(frame: FrameRecord) -> dict[str, Any]:
+    """A frame that ended with an error: nothing of it ran compiled, so it stands before all else."""
+    user = frame.user
+    place = (user.file, user.line) if user is not None else (frame.file, frame.line)
+    return {
+        "kind": "failed",
+        "title": clean(labels.name_text(frame.name)),
+        "times": 1,
+        "weight": 0,
+        "place": clean(labels.place_text(*place)) if place[0] else "",
+        "code": clean(user.code) if user is not None else "",
+        "why": clean(frame.reason),
+        "fix": [clean(frame.fix)] if frame.fix else [],
+        "id": "",
+        "note": f"compile {', '.join(frame.compile_ids)}" if frame.compile_ids else "",
+    }
 
 
 def _broken(row: BreakPlace) -> dict[str, Any]:
@@ -151,8 +177,18 @@ def plain_html(record: CaptureRecord, overview: dict[str, Any], views: Sequence[
         parts.append("<h2>What to mend first</h2><ol>")
         parts += [f"<li>{_mend_html(item)}</li>" for item in overview["mend"][:50]]
         parts.append("</ol>")
+    told = [f"<li>{esc(clean(text))}</li>" for text in problem_texts(record)[:50]]
+    if told:
+        parts.append(f"<h2>What peek could not read</h2><ul>{''.join(told)}</ul>")
     parts.extend(_tables(views or [GraphView(graph) for graph in record.graphs]))
     return "\n".join(parts)
+
+
+def problem_texts(record: CaptureRecord) -> list[str]:
+    """Every problem of the capture, of its graphs and of their bodies, in one line each."""
+    graphs = [body for graph in record.graphs for body in with_children(graph)]
+    found: list[Problem] = [*record.problems, *(p for graph in graphs for p in graph.problems)]
+    return [" · ".join(filter(None, (p.where, p.what, p.why, p.fix))) for p in found]
 
 
 def _count(value: int | None) -> str:

@@ -134,7 +134,8 @@ export class Panel {
         ["dtype", v.dtype && h("code", v.dtype)],
         ["stride", v.stride && h("code", v.stride)],
         ["device", v.device],
-        ["bytes", v.bytes != null ? `${bytesText(v.bytes)} (${v.bytes.toLocaleString("en")})` : ""],
+        ["bytes", v.bytes != null ? bytesText(v.bytes) : ""],
+        ["exactly", v.bytes >= 1024 ? v.bytes.toLocaleString("en") : ""],
         ["layout", v.layout && v.layout !== "strided" ? v.layout : ""],
         ["offset", v.offset ? String(v.offset) : ""],
         ["grad", v.grad ? "required" : ""],
@@ -326,7 +327,8 @@ export class Panel {
   }
 }
 
-function rangeText(s) {
-  if (s.replaced_by != null) return `= ${s.replaced_by}`;
-  return `in [${s.lower ?? "-∞"}, ${s.upper ?? "∞"}]${s.hint != null ? `, ${s.hint} while tracing` : ""}`;
+function rangeText({ replaced_by: other, texts: { lower, upper, hint } }) {
+  if (other != null) return `= ${other}`;
+  const range = lower || upper ? `in [${lower ?? "-∞"}, ${upper ?? "∞"}]` : "any value";
+  return hint ? `${range}, ${hint} while tracing` : range;
 }

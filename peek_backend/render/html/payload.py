@@ -14,10 +14,12 @@ from typing import Any
 
 import msgspec
 
+from peek_backend.analysis.advice import rewrites
 from peek_backend.analysis.autograd import AutogradView, Saved, autograd_views
+from peek_backend.analysis.dims import short_floats
 from peek_backend.analysis.totals import hints as hints_of
 from peek_backend.analysis.totals import nbytes_at
-from peek_backend.analysis.why import of_symbol
+from peek_backend.analysis.why import is_size, of_symbol
 from peek_backend.model import (
     CaptureRecord,
     GraphRecord,
@@ -100,7 +102,7 @@ def capture_payload(
         "environment": plain(record.environment),
         "graphs": graphs,
         "frames": plain(record.frames),
-        "breaks": plain(record.breaks),
+        "breaks": [plain(b) | {"fix": plain(rewrites(b))} for b in record.breaks],
         "recompiles": plain(record.recompiles),
         "problems": plain(record.problems),
         "notes": plain(record.notes),
@@ -244,8 +246,8 @@ def graph_payload(
         "seq": deltas(nodes_of(root)),
         "groups": container_columns(graph, owner, root, strings.add),
         "stacks": plain(graph.stacks),
-        "symbols": [plain(s) | {"why": _why(graph, s)} for s in graph.symbols],
-        "relations": plain(graph.relations),
+        "symbols": [_symbol(graph, s) for s in graph.symbols],
+        "relations": plain([short_floats(relation) for relation in graph.relations]),
         "guards": plain(graph.guards),
         "state": plain(graph.state),
         "ended_by": plain(graph.ended_by),
@@ -292,10 +294,17 @@ def _saved(saved: Saved) -> dict[str, Any]:
     }
 
 
-def _why(graph: GraphRecord, symbol: SymbolInfo) -> dict[str, Any]:
-    """What a symbol came to be, by which facts, and what would keep it free."""
+def _symbol(graph: GraphRecord, symbol: SymbolInfo) -> dict[str, Any]:
+    """A symbol with its numbers as Python writes them, and ``why``: what it came to be, by which facts, what would free it."""
     found = of_symbol(graph, symbol, symbol.name)
-    return {"verdict": clean(found.verdict), "chain": plain(found.chain), "change": clean(found.change)}
+    why = {"verdict": clean(found.verdict), "chain": plain(found.chain), "change": clean(found.change)}
+    numbers = {"hint": symbol.hint, "lower": symbol.lower, "upper": symbol.upper}
+    return plain(symbol) | {
+        "why": why | {"static": found.static},
+        "size": is_size(symbol),
+        "replaced_by": None if symbol.replaced_by is None else clean(short_floats(symbol.replaced_by)),
+        "texts": {name: str(value) for name, value in numbers.items() if value is not None},
+    }
 
 
 _NO_SOURCE = Source()

@@ -1,29 +1,39 @@
 // The search language: words match anywhere; `op:`, `dtype:`, `module:`, `shape:`, `file:` and the other FIELDS one field.
 // All terms must hold; `-term` must not; "quotes" keep spaces; `bytes:>1M` compares; `module:a.*.b` and `shape:[1,*]` leave open.
 
-const FIELDS = [
-  "op",
-  "dtype",
-  "module",
-  "shape",
-  "file",
-  "name",
-  "target",
-  "device",
-  "input",
-  "value",
-  "bytes",
-  "kind",
-];
+/** What can stand after a field, as the search box tells while a field stands alone. */
+export const EXAMPLES = {
+  op: "op:linear",
+  dtype: "dtype:f32",
+  module: "module:layers.*.mlp",
+  shape: "shape:[1,*,512]",
+  file: "file:model.py:12",
+  name: "name:mul_3",
+  target: "target:torch.add",
+  device: "device:cuda",
+  input: "input:weight",
+  value: "value:s0",
+  bytes: "bytes:>1M",
+  kind: "kind:matmul",
+};
+
+/** How to go on with a query that ends in a field without a value; empty for any other. */
+export function hint(query) {
+  const field = /(?:^|[\s-])(\w+):$/.exec(query)?.[1].toLowerCase();
+  return EXAMPLES[field] ? `for example ${EXAMPLES[field]}` : "";
+}
+
+const FIELDS = Object.keys(EXAMPLES);
 
 function parseQuery(text) {
   const terms = [];
   const pattern = /(-?)(?:(\w+):)?(?:"([^"]*)"?|(\S+))/g;
   for (const m of text.matchAll(pattern)) {
-    const field = m[2]?.toLowerCase();
-    const word = (m[3] ?? m[4] ?? "").toLowerCase();
+    const alone = /^(\w+):$/.exec(m[4] ?? ""); // a field whose value is still to be typed
+    const field = (m[2] ?? alone?.[1])?.toLowerCase();
+    const word = alone ? "" : (m[3] ?? m[4] ?? "").toLowerCase();
     const known = field && FIELDS.includes(field);
-    if (!word) continue;
+    if (!word && !(known && alone)) continue;
     terms.push({
       not: m[1] === "-",
       field: known ? field : null,
@@ -74,9 +84,10 @@ export class Index {
     return (i) => column[i] >= 0 && hit[column[i]];
   }
 
-  /** The test of one term: a function from node to whether it matches. */
+  /** The test of one term: a function from node to whether it matches. A field without a word: whether a node has it. */
   test({ field, word }) {
     const { graph } = this;
+    if (field && !word) return this.has(field);
     const columns = (...names) => names.map((name) => this.column(name, word));
     const value = (hit) => [this.valueTest(hit)];
     const makers = {
@@ -109,6 +120,20 @@ export class Index {
   /** Whether the entry that a column's number names is a hit. */
   listTest(hit, column) {
     return (i) => column[i] >= 0 && hit[column[i]];
+  }
+
+  /** Whether a node has anything in a field. */
+  has(field) {
+    const filled = (...names) => {
+      const cols = names.map((name) => this.graph.cols[name]);
+      return (i) => cols.some((col) => col[i] >= 0 && this.lower[col[i]] !== "");
+    };
+    if (["dtype", "shape", "device"].includes(field)) return this.valueTest((v) => v[field] !== "");
+    if (field === "bytes") return this.valueTest((v) => v.bytes !== null);
+    if (field === "value") return this.valueTest(() => true);
+    return (
+      { module: filled("module"), file: filled("file"), input: filled("input", "input_kind") }[field] ?? (() => true)
+    );
   }
 
   opcode(word) {

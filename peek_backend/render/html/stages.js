@@ -1,6 +1,7 @@
-// Two graphs side by side as lists, joined by provenance: hover a node to see what it came from and what it became.
+// Two stages of a compile side by side as lists, joined by provenance: hover a node to see what it came from and became.
 
 import { fill, h, perFrame } from "./dom.js";
+import { problemSection } from "./overview.js";
 
 const ROW = 24;
 
@@ -8,7 +9,7 @@ class Column {
   constructor(view, side) {
     Object.assign(this, { view, side, graph: null, rows: [] });
     this.pick = h("select", {
-      "aria-label": side === "left" ? "Left graph" : "Right graph",
+      "aria-label": side === "left" ? "Left graph" : "Compare with",
       onchange: (e) => view.choose(side, Number(e.target.value)),
     });
     this.body = h("div.rows");
@@ -23,14 +24,28 @@ class Column {
       },
       this.body,
     );
-    this.element = h("div.column", h("header", this.pick), this.scroll);
+    this.why = h("div.why-empty", { hidden: true });
+    this.element = h("div.column", h("header", this.pick), this.why, this.scroll);
   }
 
-  show(graph, options) {
+  /** Lists `graph`; without one, or where it has no nodes, `why` says the reason. */
+  show(graph, options, why) {
     fill(
       this.pick,
-      options.map((g) => h("option", { value: g.at, selected: g === graph }, `${g.stage} · ${g.title}`)),
+      graph ? null : h("option", { value: -1, selected: true }, "compare with …"),
+      options.map((g) => h("option", { value: g.at, selected: g === graph }, stageTitle(g))),
     );
+    const reason = graph?.n
+      ? null
+      : (why ?? problemSection(graph.problems) ?? h("p.empty", "This stage has no nodes."));
+    this.why.hidden = !reason;
+    this.scroll.hidden = !!reason;
+    fill(this.why, reason);
+    if (!graph) {
+      this.graph = null;
+      this.rows = [];
+      return;
+    }
     if (this.graph !== graph) {
       this.graph = graph;
       this.rows = Array.from(graph.seq).filter((i) => !(graph.inline[i] && graph.users(i).length));
@@ -71,16 +86,29 @@ class Column {
   }
 
   y(i) {
-    const k = this.at.get(i);
+    const k = this.at?.get(i);
     return k === undefined ? null : k * ROW + ROW / 2 - this.scroll.scrollTop;
   }
   reveal(i) {
-    const k = this.at.get(i);
+    const k = this.graph ? this.at.get(i) : undefined;
     if (k === undefined) return;
     const y = k * ROW;
     const s = this.scroll;
     if (y < s.scrollTop || y > s.scrollTop + s.clientHeight - ROW) s.scrollTop = y - s.clientHeight / 2;
   }
+}
+
+const stageTitle = (g) => `${g.part ? `${g.stage} ${g.part}` : g.stage} · ${g.title}`;
+
+/** What to do where a graph is the only stage of its compile. */
+function alone(graph) {
+  return [
+    h("h2", `Only the ${graph.stage} stage was recorded`),
+    h("p", "Later stages show which line became which ATen op, and what is saved for the backward. Record them with"),
+    h("pre", 'torch.compile(f, backend="peek", options={"stages": "all"})'),
+    h("p", "or, around any program,"),
+    h("pre", "peek run --stages all train.py"),
+  ];
 }
 
 export class StagesView {
@@ -99,25 +127,34 @@ export class StagesView {
     }).observe(this.element);
   }
 
-  /** The other graph: as chosen, else one linked to this by provenance, else any other of the same compile. */
+  /** The other graph: as chosen, else one linked to this by provenance, else another stage of the same compile; or none. */
+  other() {
+    const { graph, capture, state } = this.app;
+    const all = capture.graphs;
+    if (all[state.other] && state.other !== graph.at) return all[state.other];
+    const stage = (g) =>
+      g !== graph && g.compile_id === graph.compile_id && g.rank === graph.rank && g.stage !== graph.stage;
+    const found = all.filter((g) => g !== graph && this.related(graph, g));
+    return found[0] ?? all.find((g) => stage(g) && g.parent === null && g.side === graph.side) ?? null;
+  }
+
   update() {
     const { app } = this;
     const { graph, capture } = app;
-    const all = capture.graphs;
-    const linked = all.find((g) => g !== graph && this.related(graph, g));
-    const same = all.find((g) => g !== graph && g.compile_id === graph.compile_id && g.parent === null);
-    const other =
-      all[app.state.other] && app.state.other !== graph.at
-        ? all[app.state.other]
-        : (linked ?? same ?? all.find((g) => g !== graph) ?? graph);
-    this.left.show(graph, all);
-    this.right.show(other, all);
-    this.note.textContent =
-      other === graph
-        ? 'The capture holds one graph; capture with stages="all" to compare stages.'
-        : this.related(graph, other)
-          ? "Hover a node to see what it came from and what it became."
-          : "These two graphs are not linked by provenance.";
+    const other = this.other();
+    this.left.show(graph, capture.graphs);
+    this.right.show(
+      other,
+      capture.graphs.filter((g) => g !== graph),
+      other ? null : alone(graph),
+    );
+    this.element.classList.toggle("alone", !other);
+    this.note.textContent = !other
+      ? "Another graph can be chosen above; graphs of different compiles have no nodes in common."
+      : this.related(graph, other)
+        ? "Hover a node to see what it came from and what it became; a click keeps it."
+        : "These two graphs are not linked: none of their nodes came from the other.";
+    this.note.hidden = !other && capture.graphs.length < 2;
     const selected = app.state.selected;
     if (selected !== null && selected < graph.n) {
       this.left.reveal(selected);
@@ -149,6 +186,7 @@ export class StagesView {
 
   mark(side, i, scroll = false) {
     const [a, b] = side === "left" ? [this.left, this.right] : [this.right, this.left];
+    if (!a.graph || !b.graph) return;
     const found = this.partners(a.graph, i, b.graph);
     const siblings = new Set(found.flatMap((j) => this.partners(b.graph, j, a.graph)).concat(i));
     this.lit = { [side]: siblings, [side === "left" ? "right" : "left"]: new Set(found) };
@@ -176,9 +214,9 @@ export class StagesView {
     const el = this.gutter;
     const { width, height } = el.getBoundingClientRect();
     const dpr = window.devicePixelRatio || 1;
-    if (!width || !this.left.graph) return;
     el.width = width * dpr;
     el.height = height * dpr;
+    if (!width || !this.left.graph || !this.right.graph) return;
     const ctx = el.getContext("2d");
     const css = getComputedStyle(el);
     const top = this.left.scroll.offsetTop - el.offsetTop;

@@ -1,4 +1,4 @@
-// What the page shows, kept in the URL's hash: a link opens the same view. Unknown or broken parts are dropped.
+// What the page shows, kept in the URL's hash: a link opens the same view. Unknown or broken parts are dropped, and told.
 
 const KEYS = {
   view: "v",
@@ -24,22 +24,40 @@ export function writeHash(state) {
   return "#" + parts.join("&");
 }
 
+/** Other words for a view that a person may type, and those of older links. */
+const ALIASES = {
+  timeline: "breaks",
+  recompiles: "breaks",
+  frames: "breaks",
+  guards: "symbols",
+  nodes: "table",
+  code: "source",
+  changes: "diff",
+};
+
+/** `{ state, broken }`: what the hash says, and the parts of it that cannot be read. */
 export function readHash(hash) {
   const state = {};
+  const broken = [];
   const names = Object.fromEntries(Object.entries(KEYS).map(([n, k]) => [k, n]));
-  for (const part of hash.replace(/^#/, "").split("&")) {
+  for (const part of hash.replace(/^#/, "").split("&").filter(Boolean)) {
     const at = part.indexOf("=");
-    const name = names[part.slice(0, at)];
-    if (!name) continue;
+    // a bare word is a view: page.html#table
+    const name = at < 0 ? "view" : (names[part.slice(0, at)] ?? (part.slice(0, at) in KEYS ? part.slice(0, at) : null));
     try {
-      state[name] = decodeURIComponent(part.slice(at + 1));
+      if (name) state[name] = decodeURIComponent(part.slice(at + 1));
+      else broken.push(part);
     } catch {
-      /* not one of ours */
+      broken.push(part);
     }
   }
-  for (const key of ["graph", "other"])
-    if (key in state) state[key] = /^\d+$/.test(state[key]) ? Number(state[key]) : undefined;
-  return state;
+  for (const key of ["graph", "other"]) {
+    if (!(key in state)) continue;
+    if (!/^\d+$/.test(state[key])) broken.push(`${key} ${state[key]}`);
+    state[key] = /^\d+$/.test(state[key]) ? Number(state[key]) : undefined;
+  }
+  if (state.view) state.view = ALIASES[state.view.toLowerCase()] ?? state.view.toLowerCase();
+  return { state, broken };
 }
 
 /** Numbers as ranges in base 36: 3, 4, 5, 9 is `3-5.9`. */

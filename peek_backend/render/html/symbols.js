@@ -24,7 +24,7 @@ export class SymbolsView {
             "div.cards",
             symbols.map((s) => this.symbol(s)),
           )
-        : h("p.empty", "Every size of this graph is static."),
+        : h("p.empty", "This graph has no symbols: every size in it is static."),
       relations?.length
         ? h(
             "section",
@@ -61,9 +61,10 @@ export class SymbolsView {
   }
 
   symbol(s) {
-    const state =
-      s.replaced_by != null
-        ? ["warn", `static: ${s.replaced_by}`]
+    const state = s.why.static
+      ? ["warn", `static: ${s.replaced_by ?? s.texts.lower}`]
+      : s.replaced_by != null
+        ? ["", `is ${s.replaced_by}`]
         : s.unbacked
           ? ["", "unbacked"]
           : ["good", "dynamic"];
@@ -73,27 +74,28 @@ export class SymbolsView {
         "header",
         h("b.mono", s.name),
         h("span", { class: `tag ${state[0]}` }, state[1]),
-        h("button.link", { onclick: () => this.app.search(`shape:${s.name}`) }, "find nodes"),
+        s.type && s.type !== "int" ? h("span.muted", s.type) : null,
+        h("button.link", { onclick: () => this.app.search(`${s.size ? "shape" : "value"}:${s.name}`) }, "find nodes"),
       ),
       this.range(s),
       h(
         "dl",
         (s.sources ?? []).length ? [h("dt", "from"), h("dd.mono", s.sources.join(" = "))] : null,
-        s.hint != null ? [h("dt", "while tracing"), h("dd.mono", String(s.hint))] : null,
+        s.texts.hint ? [h("dt", "while tracing"), h("dd.mono", s.texts.hint)] : null,
       ),
       (s.sources ?? []).length > 1
-        ? h("p.muted", "These sizes were equal while tracing, so they share one symbol.")
+        ? h("p.muted", `These ${s.size ? "sizes" : "values"} were equal while tracing, so they share one symbol.`)
         : null,
       this.chain(s),
     );
   }
 
   range(s) {
-    if (s.replaced_by != null) return null;
+    const { lower, upper } = s.texts;
+    if (s.why.static || s.replaced_by != null || (!lower && !upper)) return null;
     const lo = s.lower ?? -Infinity;
     const hi = s.upper ?? Infinity;
-    const single = lo === hi;
-    const text = `${lo === -Infinity ? "-∞" : lo} … ${hi === Infinity ? "∞" : hi}`;
+    const text = `${lower ?? "-∞"} … ${upper ?? "∞"}`;
     const at = (v) => (v <= 0 ? 0 : Math.min(100, (Math.log2(v + 1) / 24) * 100));
     const a = at(lo);
     const b = hi === Infinity ? 100 : at(hi);
@@ -106,7 +108,6 @@ export class SymbolsView {
         h("i", { style: { left: `${a}%`, width: `${Math.max(1, b - a)}%` } }),
         typeof s.hint === "number" ? h("b", { style: { left: `${at(s.hint)}%` } }) : null,
       ),
-      single ? h("span.tag.warn", "one value") : null,
     );
   }
 
@@ -149,7 +150,7 @@ export class SymbolsView {
     return h(
       "div.wide",
       h(
-        "table.list",
+        "table.list.conditions",
         h(
           "thead",
           h(

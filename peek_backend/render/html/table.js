@@ -5,16 +5,15 @@ import { copyText, fill, h } from "./dom.js";
 
 const ROW = 26;
 const COLUMNS = [
-  { key: "index", title: "#", width: "56px", number: (g, i) => i, text: (g, i) => String(i), right: true },
-  { key: "name", title: "name", width: "minmax(110px, 1.1fr)", text: (g, i) => g.name(i) },
-  { key: "target", title: "op", width: "minmax(110px, 1.2fr)", text: (g, i) => g.label(i), kind: true },
-  { key: "value", title: "value", width: "minmax(130px, 1.3fr)", text: (g, i) => g.valueText(i), mono: true },
-  { key: "args", title: "args", width: "minmax(140px, 2fr)", text: (g, i) => g.argsText(i), mono: true, wide: true },
-  { key: "module", title: "module", width: "minmax(110px, 1.3fr)", text: (g, i) => g.text("module", i), wide: true },
+  { key: "index", title: "#", number: (g, i) => i, text: (g, i) => String(i), right: true },
+  { key: "name", title: "name", ends: true, text: (g, i) => g.name(i) },
+  { key: "target", title: "op", ends: true, text: (g, i) => g.label(i), kind: true },
+  { key: "value", title: "value", text: (g, i) => g.valueText(i), mono: true },
+  { key: "args", title: "args", text: (g, i) => g.argsText(i), mono: true, wide: true },
+  { key: "module", title: "module", ends: true, text: (g, i) => g.text("module", i), wide: true },
   {
     key: "bytes",
     title: "bytes",
-    width: "80px",
     number: (g, i) => g.value(i)?.bytes ?? -1,
     text: (g, i) => bytesText(g.value(i)?.bytes),
     right: true,
@@ -22,14 +21,24 @@ const COLUMNS = [
   {
     key: "users",
     title: "users",
-    width: "58px",
     number: (g, i) => g.users(i).length,
     text: (g, i) => String(g.users(i).length),
     right: true,
     wide: true,
   },
-  { key: "line", title: "source", width: "minmax(110px, 1fr)", number: null, text: (g, i) => g.place(i), wide: true },
+  { key: "line", title: "source", ends: true, number: null, text: (g, i) => g.place(i), wide: true },
 ];
+/** Rows whose texts decide how wide the columns are, and the share of them that fits. */
+const SAMPLE = 300;
+const FITS = 0.92;
+/** px of a character, by the cell's font; of a cell's sides, and of the dot before an op. */
+const WIDE = { mono: 6.7, plain: 6.6 };
+const SIDES = 16;
+const DOT = 14;
+/** Characters at the end of a name that always show. */
+const TAIL = 10;
+/** px that a column keeps where room is short; a value and a line number are worth most. */
+const LEAST = { value: 200, line: 180, name: 120 };
 
 export class TableView {
   constructor(app) {
@@ -67,6 +76,20 @@ export class TableView {
     return this.app.narrow() ? COLUMNS.filter((c) => !c.wide && c.key !== "bytes" && c.key !== "index") : COLUMNS;
   }
 
+  /** Columns as wide as most of their texts; where there is not room for all, the long ones give way. */
+  widths(columns) {
+    const { graph } = this.app;
+    const step = Math.max(1, Math.floor(graph.n / SAMPLE));
+    return columns.map((c) => {
+      const lengths = [];
+      for (let i = 0; i < graph.n; i += step) lengths.push(c.text(graph, i).length);
+      lengths.sort((a, b) => a - b);
+      const most = Math.max(lengths[Math.floor((lengths.length - 1) * FITS)] ?? 0, c.title.length + 3);
+      const px = Math.ceil(Math.min(most, 60) * (c.mono ? WIDE.mono : WIDE.plain)) + SIDES + (c.kind ? DOT : 0);
+      return c.right ? `${px}px` : `minmax(${Math.min(px, LEAST[c.key] ?? 100)}px, ${px}fr)`;
+    });
+  }
+
   /** Rows in order: of the search if there is one, sorted by the chosen column. */
   update() {
     const { graph, hits } = this.app;
@@ -93,7 +116,10 @@ export class TableView {
 
   header() {
     const columns = this.columns();
-    this.table.style.setProperty("--columns", columns.map((c) => c.width).join(" "));
+    if (this.sized !== this.app.graph || this.sizedFor !== columns.length) {
+      this.table.style.setProperty("--columns", this.widths(columns).join(" "));
+      Object.assign(this, { sized: this.app.graph, sizedFor: columns.length });
+    }
     this.table.setAttribute("aria-rowcount", this.rows.length + 1);
     this.table.setAttribute("aria-colcount", columns.length);
     fill(
@@ -151,7 +177,7 @@ export class TableView {
           "span.cell",
           { role: "cell", class: `${c.mono ? "mono" : ""} ${c.right ? "right" : ""}`, title: c.text(graph, i) },
           c.kind ? h("i.dot", { style: { background: `var(--op-${this.app.kindName(i)})` } }) : null,
-          c.text(graph, i),
+          c.ends ? ends(c.text(graph, i)) : c.text(graph, i),
         ),
       ),
     );
@@ -199,6 +225,10 @@ export class TableView {
     );
   }
 }
+
+/** A text that loses its middle where room is short: names of one model differ at their ends. */
+const ends = (text) =>
+  text.length > TAIL + 6 ? [h("span.start", text.slice(0, -TAIL)), h("span.tail", text.slice(-TAIL))] : text;
 
 function compareTexts(keys) {
   const collator = new Intl.Collator("en", { numeric: true });

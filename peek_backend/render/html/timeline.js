@@ -2,7 +2,7 @@
 
 import { baseName } from "./data.js";
 import { fill, h } from "./dom.js";
-import { phaseRow, phaseRows } from "./overview.js";
+import { allProblems, phaseRow, phaseRows, problemSection } from "./overview.js";
 
 const OUTCOMES = {
   compiled: ["good", "compiled"],
@@ -12,6 +12,22 @@ const OUTCOMES = {
   failed: ["bad", "failed"],
   empty: ["", "nothing to compile"],
 };
+
+const place = (f) => `${baseName(f.file)}:${f.line}`;
+
+/** A line of code and where it stands. */
+const placeRow = (f) => h("div.where", f.code ? h("code", f.code) : null, h("span.muted", place(f)));
+
+/** Failed guards, each told once with all the variants that have it. */
+function failures(failed) {
+  const groups = new Map();
+  for (const guard of failed) {
+    const key = JSON.stringify([guard.source, guard.expected, guard.expected == null ? guard.text : guard.got]);
+    const group = groups.get(key) ?? groups.set(key, { guard, variants: [] }).get(key);
+    if (guard.variant) group.variants.push(guard.variant);
+  }
+  return [...groups.values()];
+}
 
 export class TimelineView {
   constructor(app) {
@@ -36,7 +52,7 @@ export class TimelineView {
       tops.map(([, k]) => this.frame(k)),
       this.breaks(loose),
       again.map((r) => this.again(r)),
-      this.unread(),
+      problemSection(allProblems(capture)),
     );
   }
 
@@ -47,6 +63,7 @@ export class TimelineView {
     const [tone, words] = OUTCOMES[f.outcome ?? "compiled"] ?? ["", f.outcome];
     const phases = phaseRows(f, "");
     const most = Math.max(0.001, ...phases.map((p) => p.total));
+    const broken = capture.breaks.filter((b) => b.frame === k);
     const resumed = depth < 40 ? capture.frames.map((g, i) => [g, i]).filter(([g]) => g.resume_of === k) : [];
     return h(
       "article",
@@ -58,7 +75,10 @@ export class TimelineView {
         h("span", { class: `tag ${tone}` }, words),
         h("span.muted", f.file ? `${baseName(f.file)}:${f.line}` : ""),
       ),
-      f.reason ? h("p", f.reason) : null,
+      // what a break says of its frame stands at the break
+      f.reason && !broken.some((b) => b.reason === f.reason) ? h("p", f.reason) : null,
+      f.user && !broken.length ? placeRow(f.user) : null,
+      f.fix && !broken.length ? h("p.fix.code", f.fix.trim()) : null,
       (f.compile_ids ?? []).length
         ? h(
             "p",
@@ -66,7 +86,7 @@ export class TimelineView {
             f.compile_ids.map((id) => this.graphLink(id)),
           )
         : null,
-      this.breaks(capture.breaks.filter((b) => b.frame === k)),
+      this.breaks(broken),
       this.story(k),
       phases.length
         ? h(
@@ -107,7 +127,6 @@ export class TimelineView {
     const last = b.stack?.at(-1);
     const ended = [...new Set(same.map((other) => other.compile_id).filter(Boolean))];
     const kind = b.intent === "user" ? "break asked for" : b.split === false ? "frame skipped" : "graph break";
-    const place = (f) => `${baseName(f.file)}:${f.line}`;
     const step = (f) => h("li", h("code", place(f)), " ", f.code || f.function || "");
     return h(
       "div.event.broke",
@@ -125,12 +144,12 @@ export class TimelineView {
             )
           : null,
       ),
-      last ? h("div.where", last.code ? h("code", last.code) : null, h("span.muted", place(last))) : null,
+      last ? placeRow(last) : null,
       b.explanation ? h("p", b.explanation) : null,
-      b.hints?.length
+      b.fix.length
         ? h(
             "ul.fix",
-            b.hints.map((text) => h("li", text)),
+            b.fix.map((text) => h("li", text)),
           )
         : null,
       b.stack?.length > 1 ? h("details", h("summary", "stack"), h("ol.stack", b.stack.map(step))) : null,
@@ -162,34 +181,23 @@ export class TimelineView {
         " ",
         this.graphLink(r.compile_id),
       ),
-      (r.failed ?? []).map((g) =>
+      failures(r.failed ?? []).map(({ guard: g, variants }) =>
         h(
           "div.guard",
-          h("code", g.source || g.text),
-          g.expected != null
-            ? [" expected ", h("b.mono", g.expected), ", got ", h("b.mono", g.got ?? "?")]
-            : h("span", ` ${g.source ? g.text : ""}`),
-          g.user ? h("span.muted", ` ${baseName(g.user.file)}:${g.user.line}`) : null,
+          g.source && g.expected != null
+            ? [
+                h("code", g.source),
+                " expected ",
+                h("b.mono", g.expected),
+                g.got == null ? null : [", got ", h("b.mono", g.got)],
+              ]
+            : h("code", g.text),
+          g.user ? h("span.muted", ` ${place(g.user)}`) : null,
+          variants.length ? h("span.muted", ` of ${variants.join(", ")}`) : null,
         ),
       ),
-      r.changed?.length ? h("p", "changed: ", r.changed.join(", ")) : null,
+      r.changed?.length ? h("p.muted", "changed in the graph: ", r.changed.join(", ")) : null,
       r.advice ? h("p.fix", r.advice) : null,
     );
-  }
-
-  unread() {
-    const all = [...this.app.capture.problems, ...this.app.capture.graphs.flatMap((g) => g.problems ?? [])];
-    return all.length
-      ? h(
-          "section",
-          h("h2", "What peek could not read"),
-          h(
-            "ul",
-            all.map((p) =>
-              h("li", h("b", p.where), " ", p.what, p.why ? `: ${p.why}` : "", p.fix ? h("div.muted", p.fix) : null),
-            ),
-          ),
-        )
-      : null;
   }
 }

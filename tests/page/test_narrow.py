@@ -1,0 +1,88 @@
+"""Geometry at 1280, 768 and 390 px: nothing is covered, cut or out of reach."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.page.synthetic import capture
+
+WIDTHS = [1280, 768, 390]
+
+
+def box(opened, selector: str) -> dict[str, float]:
+    """The first element's rectangle in the window."""
+    return opened.tab.locator(selector).first.bounding_box()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_lies_on_the_graph_but_the_map(open_page, width):
+    """The toolbar and the legend stand above the canvas; the mini-map alone lies on it."""
+    opened = open_page(capture(800), "#v=graph", width=width)
+    board = box(opened, ".board")
+    for part in (".tools", ".legend", ".tools select"):
+        rect = box(opened, part)
+        assert rect["y"] + rect["height"] <= board["y"] + 0.5, part
+    assert box(opened, ".mini")["y"] > board["y"] + board["height"] / 2
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_toolbar_is_one_line(open_page, width):
+    """Save stands level with its neighbours."""
+    opened = open_page(capture(100), "#v=graph", width=width)
+    middle = lambda rect: rect["y"] + rect["height"] / 2  # noqa: E731
+    level = middle(box(opened, ".buttons .tool"))
+    assert middle(box(opened, ".menu summary")) == pytest.approx(level, abs=0.6)
+    assert middle(box(opened, ".tools select")) == pytest.approx(level, abs=0.6)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_header_is_the_same_in_every_view(open_page, width):
+    """No control of the header moves when another view opens."""
+    opened = open_page(capture(100), "#v=overview", width=width)
+    first = [box(opened, s) for s in (".search", ".tabs", ".top")]
+    for view in ("graph", "table", "stages"):
+        opened.js(f"app.go({view!r})")
+        assert [box(opened, s) for s in (".search", ".tabs", ".top")] == first, view
+
+
+def test_tabs_that_do_not_fit_fade_and_can_be_reached(open_page):
+    """On a phone the bar's end fades while there is more; the tab of the view is scrolled into sight."""
+    opened = open_page(capture(100), width=390)
+    if opened.js("app.tabs.scrollWidth > app.tabs.clientWidth + 2"):
+        opened.until("app.tabs.dataset.more === 'right'")
+        assert opened.js("getComputedStyle(app.tabs).maskImage") != "none"
+    opened.js("app.go('symbols')")
+    opened.until("app.tabs.dataset.more !== 'right'")
+    tab = box(opened, '.tabs [data-view="symbols"]')
+    assert tab["x"] >= 0
+    assert tab["x"] + tab["width"] <= 390
+    assert open_page(capture(100), width=1280).js("app.tabs.dataset.more") == ""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_border_crosses_the_words_of_an_edge(open_page, width):
+    """Where an edge's words are drawn stands no box, and no side of the container around them."""
+    opened = open_page(capture(800), "#v=graph", width=width)
+    labels = opened.js("probe.edgeLabels()")
+    assert len(labels) > 3
+    assert [one for one in labels if one["crossed"]] == []
+
+
+def test_the_table_spends_its_width_on_texts(open_page):
+    """The number's column is as wide as its numbers; values and line numbers show whole at 1280 px."""
+    opened = open_page(capture(800), "#v=table")
+    assert box(opened, ".rows .row .cell")["width"] < 50
+    cut = opened.tab.evaluate(
+        """[...document.querySelectorAll('.rows .row')].flatMap((row) => [row.children[3], row.children[8]])
+             .filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.title)"""
+    )
+    assert cut == []
+
+
+def test_a_cut_name_keeps_its_end(open_page):
+    """Of a name that does not fit the middle goes: layers differ at the end."""
+    opened = open_page(capture(800), "#v=table", width=390)
+    cell = opened.tab.locator(".rows .row[data-node='11'] .cell").first
+    assert cell.get_attribute("title").endswith(cell.locator(".tail").inner_text())
+    tail, whole = cell.locator(".tail").bounding_box(), cell.bounding_box()
+    assert tail["x"] + tail["width"] <= whole["x"] + whole["width"] + 1
