@@ -7,8 +7,8 @@ entry point already does that, and torch refuses a second registration.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -66,23 +66,62 @@ def _reset() -> None:
 peek.reset = _reset  # type: ignore[attr-defined]  # torch._dynamo.reset() calls it
 
 
+@contextmanager
 def _stages(
     gm: Any, example_inputs: Sequence[Any], graph: GraphRecord | None, settings: Options
-) -> AbstractContextManager[None]:
+) -> Iterator[None]:
     """Around the inner backend: reads and shows the later stages that the options name."""
     wanted = frozenset(settings.stages) - {"dynamo"}
     if graph is None or not wanted:
-        return nullcontext()
+        yield
+        return
     from .capture.stagereader import Wanted
     from .capture.stages import Request, requested
 
-    def show(call: int, slot: str, stage: GraphRecord) -> None:
-        _REPORT.show_stage((call, slot), stage, settings)
-
+    shown = _ShownStages(settings)
     inner = settings.inner if isinstance(settings.inner, str) else getattr(settings.inner, "__name__", "")
     table = (settings.inner_options or {}).get("decompositions")
-    request = Request(Wanted(wanted, inner), settings.stages_from, table, show)
-    return requested(gm, example_inputs, graph, request)
+    request = Request(Wanted(wanted, inner), settings.stages_from, table, shown.show)
+    with requested(gm, example_inputs, graph, request):
+        yield
+    shown.end()
+
+
+class _ShownStages:
+    """Shows the later stages of one backend call. With ``strict`` what went wrong is raised: once the inner backend is done, so
+    that its own exceptions come first; or at once of a backward that compiles later."""
+
+    def __init__(self, settings: Options):
+        self._settings, self._ended = settings, False
+        self._failure: Exception | None = None
+
+    def show(self, call: int, slot: str, stage: GraphRecord) -> None:
+        failure: Exception | None = None
+        try:
+            _REPORT.show_stage((call, slot), stage, self._settings)
+        except Exception as error:  # strict, and a file could not be written; or a closed stream
+            failure = error
+        if stage.problems:
+            failure = _refused(stage)
+        self._failure = self._failure or failure
+        if self._ended:
+            self._raise()
+
+    def end(self) -> None:
+        self._ended = True
+        self._raise()
+
+    def _raise(self) -> None:
+        failure, self._failure = self._failure, None
+        if self._settings.strict and failure is not None:
+            raise failure
+
+
+def _refused(graph: GraphRecord) -> PeekError:
+    """What ``strict`` raises for a graph that could not be read whole."""
+    first = graph.problems[0]
+    where = first.where if first.where.startswith(graph.key) else f"{graph.key}: {first.where}"
+    return PeekError(f"{where}: {first.what}", first.why, "drop strict=True to run on with a note")
 
 
 def _look(
@@ -101,10 +140,7 @@ def _look(
         _tell(f"peek: the graph could not be shown: {type(error).__name__}: {error}", settings)
         return None
     if settings.strict and graph.problems:
-        first = graph.problems[0]
-        raise PeekError(
-            f"{graph.key}: {first.where} {first.what}", first.why, "drop strict=True to run on with a note"
-        )
+        raise _refused(graph)
     return graph
 
 

@@ -57,7 +57,11 @@ class Report:
             self._tell(problems, options)
 
     def show_stage(self, place: tuple[int, str], graph: GraphRecord, options: Options) -> None:
-        """Print a graph of a later stage when it first comes, and save it; what becomes known later is a line of its own."""
+        """Print a graph of a later stage when it first comes, and save it; what becomes known later is a line of its own.
+
+        What could not be read of it stands below its table, or is told where that is not shown; with ``quiet`` it is in the
+        record alone, as that of a first graph.
+        """
         from .render.stages import outcome_line
 
         with self._lock:
@@ -66,7 +70,7 @@ class Report:
             self._stages[place] = _Shown(line, graph if options.save is not None else None)
             if not options.quiet and graph.stage in options.stages:
                 self._print_stage(before, line, graph, options)
-            problems = list(graph.problems)
+            problems = [] if options.quiet else list(graph.problems)
             if options.save is not None:
                 old = before.record if before is not None else None
                 problems += self._save_stage(old, graph, options.save, options)
@@ -77,6 +81,7 @@ class Report:
 
         if before is None:
             self._print(graph, options)
+            self._told.update(graph.problems)
             lines = list(stage_lines(graph))
         else:
             lines = [line] if line != before.line else []

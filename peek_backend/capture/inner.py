@@ -108,13 +108,17 @@ def hand_on(
 def _failing_as(name: str) -> Iterator[None]:
     """An exception in the block is what Dynamo makes of one that the backend ``name`` raises; it would call the backend ``peek``.
 
-    Those that steer Dynamo, and those that it passes on as they are, go through untouched.
+    Those that steer Dynamo, and those that it passes on as they are, go through untouched; so do all where Dynamo did not call
+    peek itself, as a backend around it may catch them.
     """
     try:
         yield
     except compat.passed_by_dynamo():
         raise
     except Exception as error:
+        output = compat.current_output_graph()
+        if getattr(getattr(output, "compiler_fn", None), "__name__", "") != PEEK:
+            raise
         raise compat.backend_failed(name, error, sys._getframe(2)) from None
 
 

@@ -32,11 +32,16 @@ def listen(emit: Emit) -> Iterator[None]:
 
 
 def to_all(own: Emit | None) -> Emit:
-    """An Emit that calls ``own`` and all who listen at the time; one that fails costs the others nothing."""
+    """An Emit that calls all who listen at the time, of whom one that fails costs the others nothing, and then ``own``.
+
+    A PeekError of ``own`` is what its user asked for (``strict``), and passes.
+    """
 
     def emit(call: int, slot: str, record: GraphRecord) -> None:
-        for each in (*([own] if own is not None else ()), *_LISTENERS):
+        for each in tuple(_LISTENERS):
             with contextlib.suppress(Exception):
                 each(call, slot, record)
+        if own is not None:
+            own(call, slot, record)
 
     return emit

@@ -1,7 +1,7 @@
 """The later stages of one backend call as records, each linked to the one before.
 
 ``StageReader`` is told of each step by ``aot.watch_aot``, converts what it sees at once and keeps plain data alone. What it
-cannot read is a Problem of that stage's record; the compile goes on.
+cannot read is a Problem of that stage's record; the compile goes on, unless the one who asked raises a PeekError for it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 from torch import fx
 
+from ..errors import PeekError
 from ..model import GraphRecord, NodeRecord, Problem, Source, StageInfo
 from . import aotmeta
 from .graphs import Origin, read_graph
@@ -44,7 +45,7 @@ CALLS = itertools.count()
 
 
 class StageReader:
-    """Reads what one backend call makes of its Dynamo graph. Its methods are those of ``aot.Watcher``; none raises.
+    """Reads what one backend call makes of its Dynamo graph. Its methods are those of ``aot.Watcher``; none raises on its own.
 
     ``flat`` has, for each input that AOTAutograd sees, the Dynamo graph's, where one of these is a list (compiled autograd's).
     """
@@ -240,21 +241,22 @@ class StageReader:
     def _guarded(self, stage: str, read: Callable[[], None]) -> None:
         try:
             read()
+        except PeekError:  # strict
+            raise
         except Exception as error:  # looking never ends the user's compile
             why = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"[:300]
             self.failed(stage, why)
 
-    def failed(self, stage: str, why: str) -> None:
-        """Send what is known of a stage that could not be read: its name and the reason."""
+    def failed(self, stage: str, why: str, what: str = "the stage could not be read") -> None:
+        """Send what is known of a stage that could not be read, or made: its name and the reason."""
         graph = self._dynamo
-        problem = Problem(f"{graph.key} {stage}", "the stage could not be read", why)
+        problem = Problem(f"{graph.key} {stage}", what, why)
         known = self._records.get(stage)
         template = msgspec.structs.replace(
             template_of(self._dynamo, stage), lowering=StageInfo(by=self._wanted.by)
         )
         record = known or template
-        with contextlib.suppress(Exception):
-            self._send(stage, msgspec.structs.replace(record, problems=(*record.problems, problem)))
+        self._send(stage, msgspec.structs.replace(record, problems=(*record.problems, problem)))
 
 
 def _with_line(node: NodeRecord, known: Mapping[str, GraphRecord]) -> NodeRecord:

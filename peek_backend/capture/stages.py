@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from torch import fx
 
+from ..errors import PeekError
 from ..model import GraphRecord
 from . import compat
 from .aot import watch_aot
@@ -57,7 +58,7 @@ def reading_stages(
         wanted = request.wanted._replace(by=BESIDE)
         beside = StageReader(dynamo, code, wanted, to_all(request.emit), flat)
         if spare is None:
-            beside.failed("joint", "the graph could not be copied")
+            beside.failed("joint", "the graph could not be copied for AOTAutograd")
         else:
             _beside(spare, inputs, beside, request.decompositions)
 
@@ -109,8 +110,17 @@ def _beside(
     """What AOTAutograd raises of a graph is no failure of the program, which another backend runs: a Problem tells it."""
     try:
         trace_beside(gm, example_inputs, reader, decompositions=decompositions)
+    except PeekError:  # strict
+        raise
     except Exception as error:
-        first = next(iter(str(error).splitlines()), "")
-        reader.failed(
-            reader.next_stage, f"AOTAutograd cannot trace it: {type(error).__name__}: {first}"[:300]
-        )
+        why = f"{type(error).__name__}: {_first_line(error)}"[:_MOST_WHY]
+        reader.failed(reader.next_stage, why, "AOTAutograd cannot make this stage")
+
+
+_MOST_WHY = 400
+
+
+def _first_line(error: Exception) -> str:
+    """What an exception says first; a line that ends with a colon announces the next one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]

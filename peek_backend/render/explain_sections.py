@@ -12,6 +12,7 @@ from peek_backend.analysis import breaks as breaks_of
 from peek_backend.analysis.stats import captured_graphs, stats
 from peek_backend.analysis.story import Story, cause, stories
 from peek_backend.analysis.times import PHASES, by_phase, recompile_share, spent
+from peek_backend.analysis.values import Failure, Value
 from peek_backend.analysis.why import Why, of_symbol
 from peek_backend.model import (
     CaptureRecord,

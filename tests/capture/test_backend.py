@@ -148,7 +148,7 @@ def test_mode_reaches_inductor():
     "error", [ValueError("mine"), torch._dynamo.exc.SkipFrame("steer"), KeyboardInterrupt()]
 )
 def test_inner_exceptions_pass_unchanged(error):
-    """What the inner backend raises is what Dynamo sees: the same object, errors that steer Dynamo too."""
+    """What the inner backend raises is what a caller of peek sees: the same object, errors that steer Dynamo too."""
 
     def inner(gm, example_inputs):
         raise error

@@ -130,7 +130,7 @@ def test_what_aot_refuses_is_a_problem_and_the_program_fails_as_before():
         result = compiled(x)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         result.sum().backward()
-    assert "AOTAutograd cannot trace it: RuntimeError: one of the variables" in out.getvalue()
+    assert "AOTAutograd cannot make this stage; RuntimeError: one of the variables" in out.getvalue()
     assert not [w for w in caught if "Error detected" in str(w.message)]
 
 
@@ -240,3 +240,56 @@ def test_nothing_is_logged(capfd):
             torch._logging.set_logs()
         said.append(len(capfd.readouterr().err.splitlines()))
     assert said[0] == said[1] > 10
+
+
+def failing(**options) -> tuple[str, object]:
+    """What a program whose joint graph AOTAutograd refuses prints, and its capture."""
+    out = io.StringIO()
+    with peek_backend.session() as session:
+        compiled = torch.compile(
+            overwritten, backend="peek", options={"stages": "all", "file": out, **options}
+        )
+        compiled(torch.ones(3, requires_grad=True))
+    return out.getvalue(), session.record
+
+
+def test_a_stage_that_fails_is_told_once():
+    """The reason stands below the stage's table; with quiet it is in the record alone; where its stage is not shown it is a line."""
+    text, record = failing()
+    assert text.count("AOTAutograd cannot make this stage") == 1
+    assert [p.where for g in record.graphs for p in g.problems] == ["0/0 joint"]
+    torch._dynamo.reset()
+    quiet, record = failing(quiet=True)
+    assert quiet == ""
+    assert len(record.graph("0/0 joint").problems) == 1
+    torch._dynamo.reset()
+    other, _ = failing(stages="forward")
+    assert other.splitlines()[-2] == "peek: 0/0 joint: AOTAutograd cannot make this stage"
+
+
+def test_strict_raises_on_a_stage_that_fails():
+    """With strict a stage that cannot be made ends the compile with its reason, quiet or not."""
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="PeekError: 0/0 joint: AOTAutograd"):
+        failing(strict=True, quiet=True)
+
+
+def test_strict_raises_on_a_backward_that_compiles_later(monkeypatch):
+    """What cannot be read of a backward when it runs is raised by backward()."""
+    from peek_backend.capture.stagereader import StageReader
+    from peek_backend.errors import PeekError
+
+    options = {"stages": "all", "quiet": True, "strict": True, "inner": "aot_eager"}
+    loss = torch.compile(Small(), backend="peek", options=options)(torch.ones(2, 8))[0].sum()
+    monkeypatch.setattr(StageReader, "_compiled", lambda *args: 1 / 0)
+    with pytest.raises(PeekError, match="ZeroDivisionError"):
+        loss.backward()
+
+
+def test_the_report_tells_of_a_stage_that_fails():
+    """peek explain names the stage and why it is not there."""
+    from peek_backend.render.explain import explain_text
+
+    _, record = failing(quiet=True)
+    text = explain_text(record)
+    assert "1 thing that peek could not read" in text
+    assert "0/0 joint: AOTAutograd cannot make this stage (RuntimeError: one of the variables" in text

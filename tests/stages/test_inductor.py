@@ -201,6 +201,18 @@ def test_a_failing_inner_backend_fails_as_it_would(inner, stages):
     assert (said[0] == "ran") == (inner is skipping)
 
 
+def test_a_backend_around_peek_can_catch_what_the_inner_one_raises():
+    """A function that calls peek gets the inner backend's own exception."""
+
+    def careful(gm, inputs):
+        try:
+            return torch._dynamo.lookup_backend("peek")(gm, inputs, options={"inner": refuse, "quiet": True})
+        except ValueError:
+            return gm.forward
+
+    assert torch.compile(lambda x: x + 1, backend=careful)(torch.ones(2)).tolist() == [2, 2]
+
+
 def test_stages_until_the_failure_are_kept():
     """A compiler that refuses the forward leaves joint, forward and backward in the capture."""
     import peek_backend
