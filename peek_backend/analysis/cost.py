@@ -6,9 +6,8 @@ expressions. Nothing here knows what an op costs; that is stored.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -17,6 +16,7 @@ from peek_backend.errors import PeekError, unknown_name
 from peek_backend.model import CaptureRecord, Dim, GraphRecord, HeldTensor, NodeCost, NodeRecord
 
 from .dims import Number, evaluate, symbols_in
+from .folding import Folding
 from .stats import captured_graphs
 from .sums import total
 from .totals import hints
@@ -25,7 +25,7 @@ PASSES = ("forward", "backward")
 
 
 class ModuleCost(Struct, frozen=True):
-    """What one module (or all whose paths differ in numbers alone, ``layers.*``) costs, its submodules included.
+    """What one module (or all its numbered siblings that are alike, ``layers.*``) costs, its submodules included.
 
     ``modules`` is how many paths it stands for; ``flops`` forward and backward together; ``moved`` bytes read and written;
     ``share`` of all FLOPs, 0 to 1, None while sizes are symbolic. ``parameters`` counts elements, tied ones once.
@@ -179,12 +179,12 @@ def _held(node: NodeRecord, name: str, storage: int, cost: NodeCost, *, buffer: 
     return HeldTensor(name, storage, numel, size if isinstance(size, int) else 0, dtype, buffer, grad)
 
 
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
-
-
-def folded(path: str) -> str:
-    """A path with each number that stands alone replaced: ``layers.0.mlp`` is ``layers.*.mlp``."""
-    return _NUMBER.sub("*", path)
+def folding_of(record: CaptureRecord) -> Folding:
+    """Which modules of the capture are shown as one."""
+    held = (
+        record.dryrun.held if record.dryrun is not None else _held_in(record)
+    )  # tied ones by all their names
+    return Folding.of(record, [t for t in held if not t.buffer])
 
 
 def by_module(
@@ -192,10 +192,9 @@ def by_module(
 ) -> list[ModuleCost]:
     """Every module that a node or a parameter is in, parents before children, in the order of use; the first is the whole.
 
-    ``depth`` is the deepest level shown (the whole is 0). With ``fold``, modules whose paths differ in numbers alone are one
-    line.
+    ``depth`` is the deepest level shown (the whole is 0). With ``fold``, numbered siblings that are alike are one line.
     """
-    sums = _Sums(sizes, fold=fold)
+    sums = _Sums(sizes, folding_of(record).label if fold else str)
     for which, graph in costed(record):
         for node in graph.nodes:
             if node.cost is not None:
@@ -223,8 +222,8 @@ class _Sum:
 
 
 class _Sums:
-    def __init__(self, sizes: Sizes | None, *, fold: bool):
-        self._sizes, self._fold = sizes, folded if fold else lambda path: path
+    def __init__(self, sizes: Sizes | None, fold: Callable[[str], str]):
+        self._sizes, self._fold = sizes, fold
         self._sums: dict[str, _Sum] = {"": _Sum()}
 
     def _above(self, path: str) -> Iterator[_Sum]:

@@ -17,7 +17,8 @@ from msgspec import Struct
 from peek_backend.errors import unknown_name
 from peek_backend.model import CaptureRecord, Dim, GraphRecord, NodeRecord, TensorMeta, TupleInfo
 
-from .cost import Sizes, costed, folded, held_of
+from .cost import Sizes, costed, folding_of, held_of
+from .folding import Folding
 from .totals import users
 
 KINDS = (
@@ -60,7 +61,7 @@ class Step(Struct, frozen=True, gc=False):
 
 
 class Alive(Struct, frozen=True):
-    """What is alive at the peak, added up by kind, module (numbers as ``*``) and the user's line. ``blocks`` counts
+    """What is alive at the peak, added up by kind, module (alike siblings as ``*``) and the user's line. ``blocks`` counts
     storages."""
 
     kind: str
@@ -136,7 +137,7 @@ class _Tracks:
         steps = tuple([Step(g, n, d, a) for (g, n), d, a in zip(self._steps, during, after, strict=True)])
         at = max(range(end), key=during.__getitem__) if end else None
         peak = during[at] if at is not None else sum(b.nbytes for b in blocks)
-        alive = tuple(_alive(blocks, at, self._graphs))
+        alive = tuple(_alive(blocks, at, self._graphs, folding_of(self._record)))
         passes = tuple([(g.key, sum(s.graph == i for s in steps)) for i, g in enumerate(self._graphs)])
         return Timeline(tuple(self._graphs), passes, steps, tuple(blocks), peak, at, alive, self._unknown)
 
@@ -372,11 +373,13 @@ def _totals(blocks: Sequence[Block], end: int) -> tuple[list[int], list[int]]:
     return during, [during[i] - gone[i] for i in range(end)]
 
 
-def _alive(blocks: Sequence[Block], at: int | None, graphs: Sequence[GraphRecord]) -> list[Alive]:
+def _alive(
+    blocks: Sequence[Block], at: int | None, graphs: Sequence[GraphRecord], folding: Folding
+) -> list[Alive]:
     sums: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
     for block in blocks:
         if block.nbytes and (at is None or block.born <= at <= block.last):
-            entry = sums[(block.kind, *_origin(block, graphs))]
+            entry = sums[(block.kind, *_origin(block, graphs, folding))]
             entry[0] += block.nbytes
             entry[1] += 1
     found = [
@@ -385,7 +388,7 @@ def _alive(blocks: Sequence[Block], at: int | None, graphs: Sequence[GraphRecord
     return sorted(found, key=lambda a: -a.nbytes)
 
 
-def _origin(block: Block, graphs: Sequence[GraphRecord]) -> tuple[str, str]:
+def _origin(block: Block, graphs: Sequence[GraphRecord], folding: Folding) -> tuple[str, str]:
     """(module, place) of the node that made a block; an input has its own name for a place."""
     if block.graph is None or block.node is None:
         return "", ""
@@ -393,7 +396,7 @@ def _origin(block: Block, graphs: Sequence[GraphRecord]) -> tuple[str, str]:
     if source is None:
         return "", graphs[block.graph].nodes[block.node].name
     place = source.input or (f"{source.file}:{source.line}" if source.file else "")
-    return folded(source.module), place
+    return folding.label(source.module), place
 
 
 __all__ = ["KINDS", "STATE_COPIES", "Alive", "Block", "Step", "Timeline", "timeline"]

@@ -15,14 +15,14 @@ from msgspec import Struct
 
 from peek_backend.model import CaptureRecord, GraphRecord, NodeRecord, iter_tensors, node_refs
 
-from .cost import Sizes, costed, folded
+from .cost import Sizes, costed, folding_of
 from .devices import Device
 from .memory import Timeline
 from .totals import users
 
 
 class Bound(Struct, frozen=True):
-    """The least time of the ops of one module (numbers in its path as ``*``) with one target. Times in seconds.
+    """The least time in seconds of the ops of one module, or of all its alike siblings (``layers.*``), with one target.
 
     ``by`` is ``compute`` or ``memory``, whichever takes longer.
     """
@@ -61,14 +61,14 @@ def roofline(record: CaptureRecord, device: Device, memory: Timeline, sizes: Siz
     """The bounds of ``record`` on ``device``; ``memory`` is its timeline at the same sizes. Raises PeekError without costs."""
     sizes = sizes or Sizes()
     sums: dict[tuple[str, str], list[float]] = {}
-    unknown = 0
+    unknown, folding = 0, folding_of(record)
     for graph, node in _ops(record):
         times = _times(graph, node, device, sizes)
         if times is None:
             unknown += 1
             continue
         source = node.source
-        key = (folded(source.module) if source is not None else "", node.target)
+        key = (folding.label(source.module) if source is not None else "", node.target)
         entry = sums.setdefault(key, [0, 0.0, 0.0, 0.0, 0.0])
         for i, part in enumerate((1, max(times), *times, max(times) if times[0] >= times[1] else 0.0)):
             entry[i] += part

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peek_backend.analysis.cost import Sizes, by_module, costs, folded
+from peek_backend.analysis.cost import Sizes, by_module, costs
 from peek_backend.analysis.dims import evaluate
+from peek_backend.analysis.folding import Folding
 from peek_backend.analysis.sums import total
 from peek_backend.errors import PeekError
 from peek_backend.model import DryRun, HeldTensor, NodeCost
@@ -54,7 +55,7 @@ def test_a_sum_has_the_value_of_its_parts(sizes, values):
 
 
 def priced():
-    """Two layers of two products each, on a model of three parameters, two of them tied."""
+    """Two layers of two products each, on a model of four parameters, tied two and two."""
     g = GraphBuilder()
     x, w = g.input("x", tensor(4, 4)), g.parameter("layers.0.a.weight", tensor(4, 4))
     for i in range(2):
@@ -65,6 +66,7 @@ def priced():
     held = (
         HeldTensor("layers.0.a.weight", 0, 16, 64, "float32"),
         HeldTensor("layers.1.a.weight", 0, 16, 64, "float32"),
+        HeldTensor("layers.0.b.weight", 1, 4, 16, "float32"),
         HeldTensor("layers.1.b.weight", 1, 4, 16, "float32"),
     )
     import msgspec
@@ -101,9 +103,33 @@ def test_symbolic_prices_stay_expressions():
     assert lines["layers.*.a"].share is None
 
 
-def test_only_whole_numbers_fold():
-    """``layers.0`` is ``layers.*``; a name that ends in a digit stays."""
-    assert folded("layers.0.fc1.12") == "layers.*.fc1.*"
+def labels(classes, weights=()):
+    """Label of each path; ``weights`` are (name, elements)."""
+    held = [HeldTensor(name, i, numel, 4 * numel, "float32") for i, (name, numel) in enumerate(weights)]
+    folding = Folding(classes, held)
+    return {path: folding.label(path) for path in classes}
+
+
+def test_alike_siblings_fold():
+    """Layers of one class with the same inside are one line, at every level; a name that ends in a digit stays."""
+    classes = {
+        f"layers.{i}{end}": kind
+        for i in range(3)
+        for end, kind in (("", "Block"), (".fc1", "Linear"), (".fc2", "Linear"))
+    }
+    assert set(labels(classes).values()) == {"layers.*", "layers.*.fc1", "layers.*.fc2"}
+    assert labels({"layers.0": "Block"}) == {"layers.0": "layers.0"}
+
+
+def test_different_siblings_keep_their_numbers():
+    """Members of a Sequential fold where class, parameters and inside agree, and nowhere else."""
+    assert labels({"0": "Linear", "1": "ReLU", "2": "Linear"}) == {"0": "0,2", "1": "1", "2": "0,2"}
+    sizes = [("0.weight", 8), ("1.weight", 8), ("2.weight", 4)]
+    assert labels({"0": "Linear", "1": "Linear", "2": "Linear"}, sizes) == {"0": "0,1", "1": "0,1", "2": "2"}
+    inside = {"a.0": "Block", "a.1": "Block", "a.1.down": "Conv2d", "a.2": "Block", "a.3": "Block"}
+    assert labels(inside)["a.3"] == "a.0,2,3"
+    many = {str(i): "ReLU" if i % 2 else "Linear" for i in range(12)}
+    assert labels(many)["0"] == "0,2,4,…"
 
 
 def test_tables_and_trees_show_every_module():
