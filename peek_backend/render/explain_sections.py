@@ -96,10 +96,14 @@ def nothing(page: Page, record: CaptureRecord) -> None:
 
 
 def problems(page: Page, record: CaptureRecord) -> None:
-    """What peek itself could not read."""
-    for problem in record.problems[:FEW_FACTS]:
+    """What peek itself could not read, of a graph too; those of later stages first, as whole graphs are missing."""
+    of_graphs = [(g.stage == "dynamo", p) for g in record.graphs for p in g.problems]
+    found = [*record.problems, *(p for _, p in sorted(of_graphs, key=lambda pair: pair[0]))]
+    for problem in found[:FEW_FACTS]:
         why = f" ({problem.why})" if problem.why else ""
         page.add(f"{problem.where}: {problem.what}{why}", "red", indent=1)
+    if len(found) > FEW_FACTS:
+        page.add(f"… {len(found) - FEW_FACTS} more", "red", indent=1)
 
 
 def failures(page: Page, record: CaptureRecord) -> None:

@@ -254,7 +254,7 @@ def failing(**options) -> tuple[str, object]:
 
 
 def test_a_stage_that_fails_is_told_once():
-    """The reason stands below the stage's table; with quiet it is in the record alone; where its stage is not shown it is a line."""
+    """The reason stands below the stage's table, or in a line where that is not shown; with quiet it is in the record alone."""
     text, record = failing()
     assert text.count("AOTAutograd cannot make this stage") == 1
     assert [p.where for g in record.graphs for p in g.problems] == ["0/0 joint"]
