@@ -16,7 +16,7 @@ _UNBACKED = (
 )
 _BRANCH = (
     "torch.cond(pred, true_fn, false_fn, operands) keeps both sides in one graph",
-    "torch.where(condition, a, b) where both sides are cheap; torch._check(condition) where one side only raises",
+    "torch.where(condition, a, b) where both sides are cheap; torch._assert_async(condition) where one side only raises",
 )
 _DYNAMIC_SHAPE = (
     "torch._dynamo.config.capture_dynamic_output_shape_ops = True keeps it in the graph, with an unbacked size",
@@ -29,11 +29,15 @@ _PRINT = (
 _LOGGING = (
     "torch._dynamo.config.ignore_logging_functions.add(...) leaves the call out of compiled code; or move it out of the function",
 )
-_LOOP = "move the loop's break out of the loop: inside a loop a break leaves the whole frame in eager"
+_BLOCKS = {
+    "loop": "move it out of the loop: inside one, a break leaves the whole frame in eager",
+    "try": "move it out of the try block: inside one, a break leaves the whole frame in eager",
+    "with": "move it out of the with block: inside one that Dynamo does not know, a break leaves the whole frame in eager",
+}
 
 _BY_REASON: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Data-dependent branching", _BRANCH),
-    ("Data-dependent assertion", ("torch._check(condition) instead of assert",)),
+    ("Data-dependent assertion", ("torch._assert_async(condition), or an assert with a constant message",)),
     ("Unsupported Tensor.item() call", _UNBACKED),
     ("Data dependent operator", _UNBACKED),
     ("Dynamic shape operator", _DYNAMIC_SHAPE),
@@ -59,8 +63,8 @@ def rewrites(event: BreakInfo) -> tuple[str, ...]:
         own = list(_PRINT)
     elif not own and _LOGGERS.search(f"{event.reason} {event.stack[-1].code if event.stack else ''}"):
         own = list(_LOGGING)
-    if not event.split and _in_loop(event):
-        own.append(_LOOP)
+    if event.block:
+        own.append(_BLOCKS[event.block])
     hints = [hint for hint in event.hints if not _is_empty(hint)]
     if event.reason.startswith("Call to `torch._dynamo.graph_break()`"):
         hints = []
@@ -70,11 +74,6 @@ def rewrites(event: BreakInfo) -> tuple[str, ...]:
 def _is_print(event: BreakInfo) -> bool:
     code = event.stack[-1].code if event.stack else ""
     return "`print`" in event.explanation or "builtin print" in event.context or code.startswith("print(")
-
-
-def _in_loop(event: BreakInfo) -> bool:
-    text = f"{event.reason} {event.explanation} {event.context}".lower()
-    return "loop" in text
 
 
 def _is_empty(hint: str) -> bool:

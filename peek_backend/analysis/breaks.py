@@ -56,13 +56,13 @@ def _place(record: CaptureRecord, events: Sequence[BreakInfo], ops: Sequence[int
 def ops_by_frame(record: CaptureRecord) -> list[int]:
     """Ops captured of each frame, of its largest variant: a recompile is no further work."""
     ops = [0] * len(record.frames)
-    compiles: dict[tuple[int, str | None], int] = {}
+    running: dict[tuple[int, str | None], int] = {}
     for graph in captured_graphs(record):
         if graph.frame is not None and graph.frame < len(ops):
             key = (graph.frame, graph.compile_id)
-            compiles[key] = compiles.get(key, 0) + graph_ops(graph)
-    for (frame, _), count in compiles.items():
-        ops[frame] = max(ops[frame], count)
+            before = running.get(key, 0) if graph.call else 0  # ids begin anew after a reset
+            running[key] = before + graph_ops(graph)
+            ops[graph.frame] = max(ops[graph.frame], running[key])
     return ops
 
 

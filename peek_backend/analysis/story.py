@@ -5,6 +5,7 @@ Comes in: a record. Goes out: ``Story`` rows, the longest first.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from peek_backend.model import CaptureRecord, FailedGuard, FrameRecord, RecompileInfo
@@ -44,15 +45,15 @@ def _story(record: CaptureRecord, index: int, infos: list[RecompileInfo]) -> Sto
     compiled = [r for r in infos if not r.refused]
     variants = max((r.variant for r in compiled), default=(refused.variant - 1 if refused else 1))
     advice = dict.fromkeys(r.advice for r in infos if r.advice)
-    return Story(record.frames[index], index, variants, tuple(compiled), refused, _seen(infos), tuple(advice))
+    guards = [guard for recompile in infos for guard in recompile.failed]
+    return Story(record.frames[index], index, variants, tuple(compiled), refused, seen(guards), tuple(advice))
 
 
-def _seen(infos: list[RecompileInfo]) -> tuple[Seen, ...]:
+def seen(guards: Iterable[FailedGuard]) -> tuple[Seen, ...]:
     """What each source was over the variants: what they expect, then what the last call had."""
     values: dict[str, dict[str, None]] = {}
-    for recompile in infos:
-        guard = cause(recompile)
-        if guard is None or not guard.source or guard.expected is None or guard.expected == guard.text:
+    for guard in guards:
+        if not guard.source or guard.expected is None or _is_condition(guard):
             continue
         kept = values.setdefault(guard.source, {})
         kept[guard.expected] = None
@@ -61,6 +62,13 @@ def _seen(infos: list[RecompileInfo]) -> tuple[Seen, ...]:
     return tuple([Seen(source, tuple(kept)) for source, kept in values.items() if len(kept) > 1])
 
 
+def _is_condition(guard: FailedGuard) -> bool:
+    """Whether what a guard expects is no value: a comparison, the same object, a state of the process."""
+    return guard.expected in (guard.text, "the same object", "as when it was compiled") or (
+        guard.expected is not None and guard.text.startswith(f"{guard.expected}, got")
+    )
+
+
 def cause(recompile: RecompileInfo) -> FailedGuard | None:
-    """The failed guard that tells most: of the variant used last, which torch names first."""
+    """The failed guard that tells most, which a record keeps first; the others are those of the other variants."""
     return recompile.failed[0] if recompile.failed else None

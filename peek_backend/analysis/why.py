@@ -22,6 +22,7 @@ _SIZE = re.compile(r"^(?P<tensor>.+)\.(?:shape\[|size\()(?P<dim>\d+)[\])]$")
 _OP = re.compile(r" \(asked by (\w+)\)")
 _OPS = {"infer_size": "broadcasting", "is_contiguous": "the contiguity check", "mm": "the matrix product"}
 _AS_NUMBER = re.compile(r"\b(int|float|bool|range|str|format|len)\(|%|f[\"']")
+_FOR = re.compile(r"\bfor\b.*?\bin\b")
 _COMPARED = re.compile(r"[=!<>]=|[<>]|\bin\b|\bif\b|\bassert\b|\bwhile\b")
 
 
@@ -196,7 +197,7 @@ def _change(symbol: SymbolInfo) -> str:
         return f"{op[1]}{where} takes a plain number: every value gets a variant of its own, so keep it the same in all calls"
     if op:
         return f"{op[1]}{where} needs this size to equal a static one: make the other size dynamic as well, or drop the mark"
-    if _COMPARED.search(code):
+    if _COMPARED.search(_FOR.sub("", code)):
         return f"the program compares {what}{where}: drop the comparison, or leave {what} static"
     if _AS_NUMBER.search(code):
         return f"the program makes a Python number of {what}{where}: keep it symbolic, without int(), formatting or indexing"

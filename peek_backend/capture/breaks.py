@@ -64,6 +64,11 @@ def traced_break(text: str, stack: Sequence[StackFrame]) -> BreakInfo:
     return _break_info(parse_message(text), tidy(stack), split=False, text=text)
 
 
+def generator_break(where: StackFrame) -> BreakInfo:
+    """The break for a compiled generator function, which Dynamo refuses before it begins to trace."""
+    return _break_info(_registered("Attempt to trace generator"), (where,), split=False)
+
+
 def _break_info(
     message: Message, stack: tuple[StackFrame, ...], *, split: bool = True, text: str = ""
 ) -> BreakInfo:
@@ -154,7 +159,13 @@ _UNREGISTERED: dict[str, dict[str, Any]] = {
     "Data-dependent branching": {
         "Explanation": "Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`). Dynamo does not support tracing "
         "dynamic control flow.",
-    }
+    },
+    "Attempt to trace generator": {
+        "Explanation": "Generators cannot be compiled directly with `torch.compile`.",
+        "Hints": [
+            "Call a generator from inside of a non-generator Python function and compile that function instead."
+        ],
+    },
 }
 
 

@@ -1,6 +1,6 @@
 """What a recompile changed: two graphs of one code object compared, and the advice that fits the guard that failed.
 
-Comes in: records. Goes out: sentences. Knows nothing of torch.
+Comes in: records. Goes out: sentences.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ..model import FailedGuard, GraphRecord, Leaf, NodeRecord, TensorMeta
+from ..model import FailedGuard, GraphRecord, Leaf, NodeRecord, SymbolInfo, TensorMeta
+from .sources import readable
 
 MOST_CHANGES = 8
+MOST_CODE = 60
 _SIZE = re.compile(r"^(?P<tensor>.+)\.shape\[(?P<dim>\d+)\]$")
 
 
@@ -110,22 +112,29 @@ def _plural(count: int, word: str) -> str:
     return word if count == 1 else word + "s"
 
 
-def advice(failed: Sequence[FailedGuard], *, refused: bool = False, continues: str = "") -> str:
+def advice(
+    failed: Sequence[FailedGuard],
+    graph: GraphRecord | None = None,
+    *,
+    refused: bool = False,
+    continues: str = "",
+) -> str:
     """What to change so that the guard that failed does not fail again; empty where nothing general can be said.
 
-    ``continues`` names the function of a frame that goes on after a break: sizes come to it from there.
+    ``graph`` is of the newest variant, and tells what became dynamic in it. ``continues`` names the function of a frame that
+    goes on after a break: sizes come to it from there.
     """
     if continues and failed and _SIZE.match(failed[0].source) and _is_int(failed[0].expected or ""):
         found = f"the size comes from {continues}: mark its inputs dynamic, or mend the break"
     else:
-        found = next((text for text in map(_advice, failed) if text), "")
+        found = next((text for guard in failed if (text := _advice(guard, graph))), "")
     if not refused:
         return found
     raised = "raise torch._dynamo.config.recompile_limit"
     return f"{found}; or {raised}" if found else raised
 
 
-def _advice(guard: FailedGuard) -> str:
+def _advice(guard: FailedGuard, graph: GraphRecord | None) -> str:
     source, text = guard.source, guard.text
     if size := _SIZE.match(source):
         return _size_advice(size["tensor"], size["dim"], guard)
@@ -138,16 +147,36 @@ def _advice(guard: FailedGuard) -> str:
     for part, words in _BY_TEXT.items():
         if part in text:
             return words.format(source=source)
-    return _value_advice(guard)
+    if _is_condition(guard):
+        return _condition_advice(guard)
+    return _number_advice(guard, graph) if _is_number(guard.expected or "") else _constant_advice(guard)
+
+
+def _is_condition(guard: FailedGuard) -> bool:
+    """Whether the guard asks something of a value that is dynamic already, rather than for one value."""
+    return bool(guard.source) and guard.source in (guard.expected or "")
+
+
+def _condition_advice(guard: FailedGuard) -> str:
+    code = guard.user.code if guard.user is not None else ""
+    line = f" ({code})" if 0 < len(code) <= MOST_CODE else ""
+    return (
+        f"{guard.source} is dynamic, and the code asks about it{line}: each answer is a variant; drop the question, or leave both"
+        " sides in the graph with torch.cond"
+    )
 
 
 def _size_advice(tensor: str, dim: str, guard: FailedGuard) -> str:
     got = (guard.got or "").rpartition("= ")[2]
     if got in ("0", "1") or guard.expected in ("0", "1"):
         return "sizes 0 and 1 are always compiled on their own: expect a variant for them, or pad to 2"
-    if not _is_int(guard.expected or ""):  # a dim that is dynamic already, and a condition on it
-        line = f" ({guard.user.code})" if guard.user is not None and guard.user.code else ""
-        return f"the code asks about {tensor}.shape[{dim}]{line}: each answer is a variant; drop the question or use torch.cond"
+    if _is_condition(guard):
+        return _condition_advice(guard)
+    if not _is_int(guard.expected or ""):
+        return (
+            f"{guard.source} and {guard.expected} were equal at the compile, and taken for one size: make the first call with"
+            " different ones, or set torch.fx.experimental._config.use_duck_shape = False"
+        )
     return f"torch._dynamo.mark_dynamic({tensor}, {dim}) before the first call, or torch.compile(…, dynamic=True)"
 
 
@@ -160,6 +189,8 @@ _BY_ENDING = {
 _BY_BEGINNING = {
     "type of ": "pass {source} as one type each time",
     "dispatch keys of ": "{source} is another kind of tensor (inference mode, subclass, conjugated): make it the same each time",
+    "len(": "pass containers of one length, or loop over them outside of the compiled function",
+    "___stack": "the value that the break hands on changes from call to call: mend the break, or keep the value a tensor",
 }
 _BY_TEXT = {
     ".stride(": "call .contiguous() on the tensor before the call, or always pass the same layout",
@@ -172,23 +203,56 @@ _BY_TEXT = {
 }
 
 
-def _value_advice(guard: FailedGuard) -> str:
-    """A Python value that is baked into the graph: make it a tensor, or keep it constant."""
-    source, expected = guard.source, guard.expected
-    if expected is None or not source:
+def _number_advice(guard: FailedGuard, graph: GraphRecord | None) -> str:
+    """A Python number: it becomes dynamic at its second value, unless something keeps it a constant."""
+    source = guard.source
+    if not source:
         return ""
-    if source.startswith("___stack"):  # Dynamo's name of what the broken call returned
-        return "the value that the break hands on changes from call to call: mend the break, or keep the value a tensor"
-    if "." in source and _is_int(expected):
+    if guard.holder == "module":
         return (
             f"{source} is a constant of the graph: make it a tensor (a buffer), move what depends on it out of the "
             "compiled part, or set torch._dynamo.config.allow_unspec_int_on_nn_module = True"
         )
-    if _is_number(expected):
-        return f"{source} is a constant of the graph: pass it as a tensor, torch.tensor({source}), or keep it the same"
-    if source.startswith("len("):
-        return "pass containers of one length, or loop over them outside of the compiled function"
-    return f"{source} is a constant of the graph: keep it the same, or move what depends on it out"
+    if _is_dynamic(graph, source):
+        return (
+            f"{source} is dynamic from here on; torch.compile(…, dynamic=True) makes it so in the first call"
+        )
+    if _is_pinned(graph, source):
+        return f"the code needs {source} as a plain number, so each value is a variant: keep it the same, or move that out"
+    if guard.holder == "global":
+        return f"{source} is a global, and so a constant of the graph: pass it as an argument, or make it a tensor"
+    return f"{source} is a constant of the graph: pass it as a tensor, torch.tensor({source}), or keep it the same"
+
+
+def _is_dynamic(graph: GraphRecord | None, source: str) -> bool:
+    """Whether a graph takes a number as it comes: as a symbol that can still have several values, or as an input."""
+    if graph is None:
+        return False
+    if _symbols_of(graph, source):
+        return not _is_pinned(graph, source)
+    inputs = [n.source for n in graph.nodes if n.op == "placeholder" and n.source is not None]
+    return any(source == readable(s.origin or "", None) for s in inputs)
+
+
+def _is_pinned(graph: GraphRecord | None, source: str) -> bool:
+    """Whether a number was a symbol while the graph was traced, and the code made one value of it."""
+    return any(
+        _is_number(s.replaced_by or "") or (s.lower is not None and s.lower == s.upper)
+        for s in _symbols_of(graph, source)
+    )
+
+
+def _symbols_of(graph: GraphRecord | None, source: str) -> list[SymbolInfo]:
+    """The symbols with this source. Those of a module's attributes go without ``self``."""
+    names = (source, source.removeprefix("self."))
+    return [s for s in graph.symbols if set(names) & set(s.sources)] if graph is not None else []
+
+
+def _constant_advice(guard: FailedGuard) -> str:
+    """A Python value that no graph can take as an input."""
+    if guard.expected is None or not guard.source:
+        return ""
+    return f"{guard.source} is a constant of the graph: keep it the same, or move what depends on it out"
 
 
 def _is_int(text: str) -> bool:

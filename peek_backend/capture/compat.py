@@ -435,8 +435,8 @@ def codes_with_guard_failures() -> list[Any]:
 class Compiling(NamedTuple):
     """What Dynamo holds of the frame that it is compiling in this thread.
 
-    ``local_values`` are the user's own objects, with the globals as ``G``, ``variants`` how many compiled ones the code object has, ``callers`` are
-    (file, line, function) of what led to the frame, the frame itself last.
+    ``local_values`` are the user's own objects, with the globals as ``G``; ``variants`` counts the compiled ones of the code
+    object; ``callers`` are (file, line, function) of what led to the frame, before Python 3.11 the frame itself last.
     """
 
     code: Any
@@ -471,7 +471,11 @@ def _compiling(frame: Any) -> Compiling:
     code, entries = held.get("code"), held.get("cache_entries")
     count = len(entries) if entries is not None else getattr(held.get("cache_size"), "num_cache_entries", 0)
     return Compiling(
-        code, named(held.get("locals"), held.get("globals")), bool(held.get("one_graph")), count, callers(frame, code)
+        code,
+        named(held.get("locals"), held.get("globals")),
+        bool(held.get("one_graph")),
+        count,
+        callers(frame, code),
     )
 
 

@@ -9,13 +9,15 @@ Which hook says what:
 * start     a compile begins: its code, callers, and which guards failed, while the frame's locals are at hand
 * bytecode  it made code: the breaks in it, and the guards that will be built
 * end       it is over: the guards' code, the last ranges of the symbols, and the exception if it failed
-* metrics   written after the end and read at the next event: seconds, and the attempts that the recompile limit refused
+* refused   a call for which nothing may be compiled: the recompile limit was reached, or a stance forbids it
+* metrics   written after the end and read at the next event: seconds, and refused attempts that no warning told of
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import itertools
 import os
 import re
@@ -24,7 +26,6 @@ import sysconfig
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,74 +35,26 @@ from ..model import (
     FailedGuard,
     FrameRecord,
     GraphRecord,
-    Phase,
     Problem,
     RecompileInfo,
     StackFrame,
 )
-from . import compat, metrics
-from .breaks import DDP_SPLIT, place, read_break, skipped_break, tidy, traced_break
+from . import compat, metrics, refusals
+from .blocks import block_around
+from .breaks import DDP_SPLIT, generator_break, place, read_break, skipped_break, tidy, traced_break
 from .changes import advice, what_changed
 from .failures import read_failure
+from .frames import Compile, Frame, calling, count, fields, frame_record
 from .guards import read_guards
 from .marks import read_marks
 from .nothing import declined_frame
-from .recompiles import attempts, read_failed
+from .recompiles import attempts, explained, read_failed
 from .sources import describe, receiver_of
 from .symbols import read_symbols, relations
 from .tracelog import TraceLog
 
 # Dynamo's own exceptions for "leave this frame to Python"; any other ends the call, unless suppress_errors is on.
 _SOFT = ("Unsupported", "UserError")
-
-
-@dataclass
-class Compile:
-    """One compile id: plain data only."""
-
-    compile_id: str
-    frame: int
-    one_graph: bool = False
-    callers: tuple[StackFrame, ...] = ()
-    failed: tuple[FailedGuard, ...] = ()
-    variant: int = 0
-    graphs: list[int] = field(default_factory=list)
-    breaks: list[BreakInfo] = field(default_factory=list)
-    produced: bool = False
-    refused: bool = False
-    error: str | None = None
-    fix: str = ""
-    user: StackFrame | None = None
-    raised: bool = False
-    ended: bool = False
-    buckets: int = 0
-    phases: tuple[Phase, ...] = ()
-    calls: itertools.count[int] | None = None
-
-
-@dataclass
-class Frame:
-    """One code object."""
-
-    index: int
-    name: str
-    file: str
-    line: int
-    root: int | None = None
-    resume: int = 0
-    resumes: int = 0
-    compiles: list[Compile] = field(default_factory=list)
-    # Variants that the code object had when the session first met it.
-    earlier: int = 0
-    declined: str = ""
-    # How many of torch's failure texts for this code were read.
-    failures_read: int = 0
-    code: Callable[[], Any] = lambda: None
-
-    @property
-    def variants(self) -> int:
-        """How many compiled variants the code object has by now."""
-        return self.earlier + sum(c.produced and c.error is None for c in self.compiles)
 
 
 class Told(NamedTuple):
@@ -155,16 +108,20 @@ class Ledger:
         self._last_metric: Any = None
         self._register: Callable[[], None] = lambda: None
         self._take_skips: Callable[[], list[str]] = list
+        self._codes_before: dict[int, Callable[[], Any]] = {}
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
         """Torch tells this ledger what happens, until the block ends."""
         self._last_reason = next(reversed(compat.break_reasons()), None)
         self._last_metric = next(reversed(compat.metrics_of_compiles()), None)
+        self._codes_before = {id(code): weakref.ref(code) for code in compat.codes_seen()}
         with (
             compat.keep_metrics(),
             compat.watch_skips() as self._take_skips,
             compat.watch_compiles(self._started, self._rewritten, self._ended) as self._register,
+            refusals.watch_limit(self._over_the_limit),
+            refusals.watch_stance_calls(self._kept_by_a_stance),
         ):
             try:
                 yield
@@ -246,12 +203,14 @@ class Ledger:
             code = found.code
         local_values = found.local_values if found is not None else {}
         frame = self._frame(code, local_values, found.variants if found is not None else 0)
+        if frame.variants and code is not None and not compat.cache_entries(code):
+            frame.resets, frame.dropped, frame.earlier = frame.resets + 1, len(frame.compiles), 0
+            frame.values.clear()
         compile = Compile(compile_id, frame.index)
         if found is not None:
             compile.one_graph = found.one_graph
             compile.callers = tidy([f for where in found.callers if (f := place(*where)) is not None])
-        texts = self._new_failures(frame, code)
-        compile.failed = tuple([read_failed(t, local_values, frame.file) for t in texts])
+        compile.failed = self._failures(frame, self._new_failures(frame, code), local_values)
         frame.compiles.append(compile)
         self._compiles[compile_id] = compile
         return compile
@@ -269,7 +228,7 @@ class Ledger:
         if code is not None:
             frame.code = weakref.ref(code)
             self._frames_by_code[id(code)] = frame
-        self._emit(self._frame_record(frame))
+        self._emit(frame_record(frame))
         return frame
 
     def _new_frame(self, name: str, file: str, line: int) -> Frame:
@@ -284,6 +243,13 @@ class Ledger:
         frame.failures_read = len(texts)
         found = attempts(texts[start:])
         return found[-1] if found else []
+
+    def _failures(
+        self, frame: Frame, texts: Sequence[str], local_values: dict[str, Any]
+    ) -> tuple[FailedGuard, ...]:
+        """The guard of each variant that failed, in words, the one that tells most first."""
+        failed = [read_failed(text, local_values, frame.file) for text in texts]
+        return explained(failed, frame.values)
 
     def _take_breaks(self, compile: Compile) -> None:
         """The breaks that torch noted since the last look belong to this compile: only one runs at a time."""
@@ -310,7 +276,7 @@ class Ledger:
         for event in compile.breaks:
             self.breaks.append(event)
             self._emit(event)
-        self._patch("frame", frame.index, **_fields(self._frame_record(frame)))
+        self._patch("frame", frame.index, **fields(frame))
 
     def _failed(self, compile: Compile, error: BaseException) -> None:
         kind = type(error).__qualname__
@@ -321,13 +287,23 @@ class Ledger:
         if soft:
             event = skipped_break(error, compile.callers, resumed=self._continues(compile))
             compile.breaks.append(msgspec.structs.replace(event, frame=compile.frame))
-        compile.breaks = [msgspec.structs.replace(b, split=False, compile_id=None) for b in compile.breaks]
+        compile.breaks = [self._whole(b, compile) for b in compile.breaks]
+
+    def _whole(self, event: BreakInfo, compile: Compile) -> BreakInfo:
+        """A break that took the whole frame: in the block that is why, unless it is an error in any case."""
+        frame = self.frames[compile.frame]
+        inside = (f for f in reversed(event.stack) if (f.file, f.function) == (frame.file, frame.own_name))
+        own = next(inside, None)
+        block = (
+            block_around(frame.file, frame.line, own.line) if own is not None and not compile.raised else ""
+        )
+        return msgspec.structs.replace(event, split=False, compile_id=None, block=block)
 
     def _skipped(self, compile: Compile, told: tuple[str, tuple[StackFrame, ...]] | None) -> None:
         """A compile that made no code and raised nothing: skipped for the break that torch's trace tells of."""
         if told is None:
             return
-        event = traced_break(*told)
+        event = self._whole(traced_break(*told), compile)
         compile.breaks.append(msgspec.structs.replace(event, frame=compile.frame))
         compile.error, compile.user = event.reason, event.stack[-1] if event.stack else None
 
@@ -344,17 +320,21 @@ class Ledger:
             variant=compile.variant,
             failed=compile.failed,
             changed=self._changed(compile, frame),
-            advice=advice(compile.failed, continues=self._root_name(frame)),
+            advice=self._advice(frame, compile.failed),
             resume=frame.root is not None,
+            user=calling(compile.callers, frame),
         )
         self.recompiles.append(info)
         self._emit(info)
 
-    def _root_name(self, frame: Frame) -> str:
-        return "" if frame.root is None else self.frames[frame.root].name
+    def _advice(self, frame: Frame, failed: Sequence[FailedGuard], *, refused: bool = False) -> str:
+        root = "" if frame.root is None else self.frames[frame.root].name
+        last = next((c.graphs[-1] for c in reversed(frame.compiles) if c.graphs), None)
+        graph = None if last is None else self.graphs[last]
+        return advice(failed, graph, refused=refused, continues=root)
 
     def _changed(self, compile: Compile, frame: Frame) -> tuple[str, ...]:
-        """Compared with the variant whose guard failed first, which is the one that was used last."""
+        """Compared with the variant whose failed guard tells most: of all, it fits the call best."""
         by_id = {c.compile_id: c for c in frame.compiles}
         wanted = [g.variant for g in compile.failed] + [c.compile_id for c in reversed(frame.compiles[:-1])]
         before = next((c for v in wanted if v and (c := by_id.get(v)) and c.graphs), None)
@@ -416,6 +396,7 @@ class Ledger:
         with self._told("compilation metrics"):
             self._read_metrics()
         with self._told("skipped frames"):
+            self._read_generators()
             self._read_skips()
 
     def _read_metrics(self) -> None:
@@ -424,35 +405,87 @@ class Ledger:
             compile_id = str(metric.compile_id)
             if metrics.refused(metric):
                 self._refused(compile_id, metric.recompile_reason)
+            elif metric.fail_type == "RecompileError" and compile_id not in self._compiles:
+                self._made_an_error(compile_id, metric.fail_reason)
             elif (compile := self._compiles.get(compile_id)) is not None:
                 compile.phases = metrics.added(compile.phases, metrics.phases(metric))
                 if not compile.ended and compile.produced:  # nested: torch calls no end for it
                     self._finish(compile, None)
 
     def _refused(self, compile_id: str, reason: str) -> None:
-        """The recompile limit turned this attempt down: the code object runs in eager since."""
-        frame = self._frame_of_failure(compile_id, reason)
-        if frame is None:
+        """The metrics tell of an attempt that the recompile limit turned down."""
+        known = self._compiles.get(compile_id)
+        if known is not None and known.refused:
             return
-        failed = tuple([read_failed(t, {}, frame.file) for t in self._new_failures(frame, frame.code())])
-        compile = Compile(
-            compile_id, frame.index, failed=failed or (read_failed(reason, {}, frame.file),), refused=True
-        )
-        compile.ended, compile.variant = True, frame.variants + 1
+        frame = self._frame_of_failure(compile_id, reason)
+        if frame is not None:
+            texts = self._new_failures(frame, frame.code()) or [reason]
+            self._turned_down(frame, Compile(compile_id, frame.index), self._failures(frame, texts, {}))
+
+    def _over_the_limit(self, call: refusals.Refused) -> None:
+        """The recompile limit turns this call down: the code object runs in eager since, or ends with an error."""
+        compile_id = compat.compile_id()
+        with self._told(compile_id or call.code.co_name):
+            if compile_id is None:
+                return
+            frame = self._frame(call.code, call.local_values, len(compat.cache_entries(call.code)))
+            callers = tidy([f for where in call.callers if (f := place(*where)) is not None])
+            failed = self._failures(frame, self._new_failures(frame, call.code), call.local_values)
+            compile = Compile(compile_id, frame.index, callers=callers, raised=call.raises)
+            self._turned_down(frame, compile, failed)
+
+    def _made_an_error(self, compile_id: str, reason: str) -> None:
+        """``error_on_recompile`` ended this attempt before it began."""
+        frame = self._frame_of_failure(compile_id, reason)
+        if frame is None or frame.forbidden.error:
+            return
+        failed = self._failures(frame, self._new_failures(frame, frame.code()), {})
+        why = failed[0].text if failed else reason
+        frame.forbidden.error = f"torch._dynamo.config.error_on_recompile makes a recompile an error: {why}"
+        frame.forbidden.fix = self._advice(frame, failed)
+        self._patch("frame", frame.index, **fields(frame))
+
+    def _turned_down(self, frame: Frame, compile: Compile, failed: tuple[FailedGuard, ...]) -> None:
+        compile.failed, compile.refused, compile.ended = failed, True, True
+        compile.variant = frame.variants + 1
+        counts = [count(c.calls) for c in frame.compiles[frame.dropped :] if c.calls is not None]
         frame.compiles.append(compile)
-        self._compiles[compile_id] = compile
+        self._compiles[compile.compile_id] = compile
         info = RecompileInfo(
-            compile_id=compile_id,
+            compile_id=compile.compile_id,
             frame=frame.index,
             variant=compile.variant,
-            failed=compile.failed,
-            advice=advice(compile.failed, refused=True, continues=self._root_name(frame)),
+            failed=failed,
+            advice=self._advice(frame, failed, refused=True),
             refused=True,
             resume=frame.root is not None,
+            user=calling(compile.callers, frame),
+            call=sum(counts) + 1 if counts and not frame.earlier else None,
         )
         self.recompiles.append(info)
         self._emit(info)
-        self._patch("frame", frame.index, **_fields(self._frame_record(frame)))
+        self._patch("frame", frame.index, **fields(frame))
+
+    def _kept_by_a_stance(self, call: refusals.Refused) -> None:
+        """A stance keeps this call from being compiled: it ends with an error, or runs in eager."""
+        with self._told(call.code.co_name):
+            frame = self._frame(call.code, call.local_values, len(compat.cache_entries(call.code)))
+            failed = [read_failed(text, call.local_values, frame.file) for text in call.guards if text]
+            failed = list(explained(failed, {k: set(v) for k, v in frame.values.items()}))
+            why = failed[0].text if failed else "it had not been compiled before"
+            callers = tidy([f for where in call.callers if (f := place(*where)) is not None])
+            told, name = frame.forbidden, f"torch.compiler.set_stance({call.stance!r})"
+            if call.raises and not told.error:
+                told.error, told.user = (
+                    f"{name} lets nothing new be compiled: {why}",
+                    callers[-1] if callers else None,
+                )
+                told.fix = self._advice(frame, failed)
+            elif not call.raises:
+                told.eager_calls += 1
+                at = f", at {os.path.basename(callers[-1].file)}:{callers[-1].line}" if callers else ""
+                told.eager_why = told.eager_why or f"{name} lets nothing new be compiled: {why}{at}"
+            self._patch("frame", frame.index, **fields(frame))
 
     def _frame_of_failure(self, compile_id: str, reason: str) -> Frame | None:
         """The frame of a refused attempt: by its compile id's first part, or by who has this failure text."""
@@ -465,6 +498,28 @@ class Ledger:
                 return self._frame(code, {}, len(compat.cache_entries(code)))
         return None
 
+    def _read_generators(self) -> None:
+        """Generator functions that were compiled as such: Dynamo refuses them with a break of which no hook tells.
+
+        Generator expressions come to Dynamo only from a frame that was left in eager; that frame tells of the break.
+        """
+        for code in compat.codes_seen():
+            before = self._codes_before.get(id(code), lambda: None)() is code
+            if before or not _is_generator(code) or not _is_program(code.co_filename):
+                continue
+            known = self._frames_by_code.get(id(code))
+            if known is not None and known.code() is code:
+                continue
+            frame = self._frame(code, {}, 0)
+            where = place(frame.file, frame.line, code.co_name) or StackFrame(
+                frame.file, frame.line, code.co_name
+            )
+            event = msgspec.structs.replace(generator_break(where), frame=frame.index)
+            frame.declined = event.reason
+            self.breaks.append(event)
+            self._emit(event)
+            self._patch("frame", frame.index, **fields(frame))
+
     def _read_skips(self) -> None:
         """Frames that Dynamo declined before it traced them: the program's own are frames, the libraries' are kept as text."""
         for text in self._take_skips():
@@ -472,12 +527,14 @@ class Ledger:
             if not _is_program(file):
                 self.declined_elsewhere.append(text)
                 continue
-            if any((f.file, f.line) == (file, line) and not f.root for f in self.frames):
+            if name == "<genexpr>" or any(
+                (f.file, f.line) == (file, line) and not f.root for f in self.frames
+            ):
                 continue
             frame = self._new_frame(name, file, line)
             self._resumes(frame, name)
             frame.declined = why
-            self._emit(self._frame_record(frame))
+            self._emit(frame_record(frame))
 
     def _resumes(self, frame: Frame, name: str) -> None:
         """Links a resume function, known by its name only, to the frame of its file that it continues."""
@@ -504,59 +561,10 @@ class Ledger:
         with self._lock:
             return Told(
                 tuple(self.graphs),
-                tuple([self._frame_record(frame) for frame in self.frames]),
+                tuple([frame_record(frame) for frame in self.frames]),
                 tuple(self.breaks),
                 tuple(self.recompiles),
             )
-
-    def _frame_record(self, frame: Frame) -> FrameRecord:
-        outcome, reason = _outcome(frame)
-        failed = _failed_last(frame)
-        calls = {c.compile_id: _count(c.calls) for c in frame.compiles if c.calls is not None}
-        return FrameRecord(
-            name=frame.name,
-            file=frame.file,
-            line=frame.line,
-            outcome=outcome,
-            reason=reason,
-            compile_ids=tuple([c.compile_id for c in frame.compiles if not c.refused]),
-            resume_of=frame.root,
-            resume=frame.resume,
-            phases={c.compile_id: c.phases for c in frame.compiles if c.phases},
-            calls=calls,
-            fix=failed.fix if failed is not None else "",
-            user=failed.user if failed is not None else None,
-            callers=frame.compiles[0].callers if frame.compiles else (),
-        )
-
-
-def _count(counter: itertools.count[int]) -> int:
-    """How far a counter came, which only its text tells without moving it on: ``count(3)``."""
-    return int(repr(counter)[len("count(") : -1])
-
-
-def _failed_last(frame: Frame) -> Compile | None:
-    return next((c for c in reversed(frame.compiles) if c.ended and c.error is not None), None)
-
-
-def _outcome(frame: Frame) -> tuple[str, str]:
-    """What became of a frame, and why: the gravest thing that happened to it."""
-    if frame.declined:
-        return ("empty" if "no tensor" in frame.declined else "skipped"), frame.declined
-    refused = next((c for c in frame.compiles if c.refused), None)
-    if refused is not None:
-        why = refused.failed[0].text if refused.failed else ""
-        return "limit", f"the recompile limit was reached after {frame.variants} variants: {why}"
-    ended = [c for c in frame.compiles if c.ended]
-    failed = _failed_last(frame)
-    if failed is not None:
-        return ("failed" if failed.raised else "skipped"), str(failed.error)
-    split = next((c for c in ended if c.breaks), None)
-    if split is not None:
-        return "broken", split.breaks[0].reason
-    if any(c.graphs for c in frame.compiles) or not ended:
-        return "compiled", ""
-    return "empty", "no tensor op to compile"
 
 
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
@@ -569,16 +577,13 @@ def _library_folders() -> tuple[str, ...]:
     return (*folders, compat.torch_folder())
 
 
+def _is_generator(code: Any) -> bool:
+    return bool(code.co_flags & inspect.CO_GENERATOR) and code.co_name != "<genexpr>"
+
+
 def _is_program(file: str) -> bool:
     """Whether a file is the user's: not torch, not an installed package, not Python's own library, not made by ``exec``."""
     return not file.startswith(("<", *_library_folders()))
-
-
-def _fields(record: FrameRecord) -> dict[str, Any]:
-    return {
-        name: getattr(record, name)
-        for name in ("outcome", "reason", "compile_ids", "phases", "fix", "user", "callers")
-    }
 
 
 def _files(graph: GraphRecord) -> Sequence[str]:

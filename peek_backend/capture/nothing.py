@@ -23,12 +23,16 @@ _OUTCOMES = {
 }
 
 
-def stance_notes(seen: Sequence[str]) -> tuple[str, ...]:
-    """What a stance that was in force for a time kept from being compiled, of a session that has graphs all the same."""
+def stance_notes(seen: Sequence[str], frames: Sequence[FrameRecord] = ()) -> tuple[str, ...]:
+    """What a stance that was in force for a time kept from being compiled, of a session that has graphs all the same.
+
+    Where the frames say themselves what a stance did to them, nothing is left to note.
+    """
+    told = [f.eager_why + f.reason for f in frames]
     return tuple(
         f"torch.compiler.set_stance({name!r}) was in force for a time: calls that would have compiled then did not"
         for name in dict.fromkeys(seen)
-        if name in _STANCES
+        if name in _STANCES and not any(f"set_stance({name!r})" in text for text in told)
     )
 
 

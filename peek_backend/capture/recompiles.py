@@ -34,11 +34,14 @@ _TYPE = re.compile(r"^___check_type_id\((.+?), \d+\)(?:, type=<class '(.*?)'>)?"
 _OBJECT = re.compile(r"^___check_obj_id\((.+?), \d+\)(?:, type=<class '(.*?)'>)?")
 _GLOBAL = re.compile(r"^GLOBAL_STATE changed: (.*)$")
 _MARK = re.compile(r"^hasattr\((.+?), '_dynamo_(\w+)'\)")
+_MARKED = re.compile(r"^_has_dynamo_dim_marking is (present|absent)")
 _DTYPES = {
     "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
     "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool",
     "ComplexFloat": "complex64", "ComplexDouble": "complex128",
 }  # fmt: skip
+# What Dynamo adds to the guard of an int that a module holds, and how it names a global.
+_HELD_BY = {"integer attributes of the nn.Module": "module", "G['": "global"}
 _AMBIENT = {
     "grad_mode": "grad mode",
     "torch_function": "torch function mode",
@@ -71,10 +74,11 @@ def read_failed(text: str, local_values: Mapping[str, Any] | None = None, file: 
     body = text[_VARIANT.match(text).end() :] if variant else text  # type: ignore[union-attr]
     body, _, stack = body.partition(_STACK)
     comment = _COMMENT.search(body)
-    condition = (body[: comment.start()] if comment else body).strip()
+    condition = (body[: comment.start()] if comment else body).partition("(HINT: ")[0].strip()
     user = _user_line(stack, comment, file)
     words = _words(condition, local_values or {})
-    return FailedGuard(words.text, words.source, words.expected, words.got, user, variant)
+    holder = next((held for part, held in _HELD_BY.items() if part in body), "")
+    return FailedGuard(words.text, words.source, words.expected, words.got, user, variant, holder)
 
 
 def _user_line(stack: str, comment: Any, file: str) -> StackFrame | None:
@@ -158,6 +162,12 @@ def _mark(found: re.Match[str], _: Mapping[str, Any]) -> _Words:
     return _Words(f"{name}: marked {mark} since the compile, or no longer", name, None, None)
 
 
+def _marked(found: re.Match[str], _: Mapping[str, Any]) -> _Words:
+    """The same where torch (2.13 and later) does not name the tensor."""
+    had, has = ("marked", "not marked") if found[1] == "absent" else ("not marked", "marked")
+    return _Words(f"dims of a tensor (mark_dynamic): expected {had}, got {has}", "", had, has)
+
+
 _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Mapping[str, Any]], _Words]], ...] = (
     (_TENSOR, _tensor),
     (_DEVICE, _device),
@@ -166,6 +176,7 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Mapping[str, Any
     (_OBJECT, _object),
     (_GLOBAL, _global),
     (_MARK, _mark),
+    (_MARKED, _marked),
 )
 
 
@@ -372,6 +383,34 @@ _METHODS: dict[str, Callable[[torch.Tensor], Any]] = {
     "storage_offset": torch.Tensor.storage_offset,
     "dim": torch.Tensor.dim,
 }
+
+
+# What a guard expects that stands for no value of its own.
+_NO_VALUE = ("the same object", "as when it was compiled", None)
+
+
+def explained(failed: Sequence[FailedGuard], values: dict[str, set[str]]) -> tuple[FailedGuard, ...]:
+    """The failed guard of each variant, the one that tells most first; the others keep torch's order, used last first.
+
+    torch names one guard a variant: the first that did not hold. A value that some variant was made for is no news, a
+    value that none has seen is why a new one is needed. ``values`` are those of the variants so far, by source; they take in
+    these.
+    """
+    for guard in failed:
+        if guard.expected is not None:
+            values.setdefault(guard.source, set()).add(guard.expected)
+    ordered = tuple(sorted(failed, key=lambda guard: _news(guard, values)))
+    for guard in failed:
+        if guard.got is not None:
+            values.setdefault(guard.source, set()).add(guard.got)
+    return ordered
+
+
+def _news(guard: FailedGuard, values: Mapping[str, set[str]]) -> int:
+    """0 for a value that no variant has, 1 where that cannot be told, 2 for a value that one has."""
+    if guard.got is None or guard.expected in _NO_VALUE:
+        return 1
+    return 2 if guard.got in values.get(guard.source, ()) else 0
 
 
 def attempts(texts: Sequence[str]) -> list[list[str]]:

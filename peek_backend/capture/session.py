@@ -70,6 +70,10 @@ def _read(
 class Session:
     """Everything compiled while it is open, in all threads, as plain records.
 
+    A compile belongs to the process: torch keeps one list of breaks and metrics, and a model that is called in one thread may
+    compile in others (its backward, a data-parallel replica, a server's workers). So a session sees all threads, and two
+    sessions that are open at the same time, in whatever threads, see the same compiles.
+
     ``sink(item)`` is called with each record as it is made (GraphRecord, FrameRecord, BreakInfo, …), from the thread that
     made it, so that a program that dies leaves what it had; ``patch(kind, index, **fields)`` with what became known later of
     the record at that place among those of its kind. An error in either ends up in ``record.problems``. Opening a session
@@ -196,7 +200,7 @@ class Session:
 
     def _notes(self, frames: Sequence[FrameRecord]) -> tuple[str, ...]:
         if self._graphs:
-            return stance_notes(self._stances)
+            return stance_notes(self._stances, frames)
         now = compat.stance()
         stance = next((s for s in (now, *self._stances) if s != "default"), "default")
         return why_nothing(

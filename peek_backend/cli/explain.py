@@ -26,8 +26,9 @@ FOLDER = "peek-out"
 def explain(file: str | None, topic: tuple[str, ...], details: bool, color: str | None) -> None:
     """Say what happened in FILE (a capture), or all about one TOPIC of it.
 
-    TOPIC is a section (breaks, recompiles, frames, times, symbols, guards), a break (break 2, GB0059, model.py:31), a frame
-    (Model.forward), a compile id (0/1), or a symbol or size (s0, x.shape[1]). Without FILE: the newest capture in peek-out.
+    TOPIC is a section (breaks, recompiles, frames, times, symbols, guards), a break (break 2, GB0059, model.py:31), a FRAME
+    (Model.forward), a compile id (0/1), or a VALUE: a size (x.shape[1]), a tensor (x), a symbol (s0), or whatever else the
+    report names (k, self.scale, x.dtype). Without FILE: the newest capture in peek-out.
     """
     from ..render.explain import explain_text
 

@@ -39,15 +39,19 @@ class GuardInfo(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class FailedGuard(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A guard that did not hold, in words, with what it expected and what it got where that is known."""
+    """A guard that did not hold, in words, with what it expected and what it got where that is known.
+
+    ``variant`` is the compile id of the variant whose guard failed. ``holder`` says what holds a guarded attribute, where that
+    is known: ``module`` (a torch.nn.Module, whose numbers Dynamo takes as constants) or ``object``.
+    """
 
     text: str
     source: str = ""
     expected: str | None = None
     got: str | None = None
     user: StackFrame | None = None
-    # Compile id of the variant whose guard failed.
     variant: str | None = None
+    holder: str = ""
 
 
 class BreakInfo(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -55,7 +59,8 @@ class BreakInfo(Struct, frozen=True, gc=False, omit_defaults=True):
 
     ``intent`` says who asked for it: ``user`` (``torch.compiler.disable``, ``graph_break()``), ``skiplist`` (torch's own
     list of code it never traces), ``unsupported``. ``compile_id`` is the graph that it ended, None when there is
-    none. ``split`` is False when the whole frame was left in eager. ``id`` is torch's own (``GB0059``).
+    none. ``split`` is False when the whole frame was left in eager; ``block`` then says what it is inside of, where that is why:
+    ``loop``, ``try`` or ``with``. ``id`` is torch's own (``GB0059``).
     """
 
     reason: str
@@ -69,12 +74,15 @@ class BreakInfo(Struct, frozen=True, gc=False, omit_defaults=True):
     compile_id: str | None = None
     frame: int | None = None
     split: bool = True
+    block: str = ""
 
 
 class RecompileInfo(Struct, frozen=True, gc=False, omit_defaults=True):
     """Why a code object was compiled again. ``variant`` counts from 1, so a recompile's is 2 or more.
 
-    ``refused`` marks the attempt that the recompile limit turned down: no compile, the frame runs in eager since.
+    ``failed`` has one guard of every cached variant, the one that explains most first. ``refused`` marks the attempt that
+    the recompile limit turned down: no compile, the frame runs in eager since. ``user`` is the line that made the call, ``call``
+    its ordinal among the calls of the code object where calls are counted.
     """
 
     compile_id: str
@@ -85,6 +93,8 @@ class RecompileInfo(Struct, frozen=True, gc=False, omit_defaults=True):
     advice: str = ""
     refused: bool = False
     resume: bool = False
+    user: StackFrame | None = None
+    call: int | None = None
 
 
 class Phase(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -101,7 +111,9 @@ class FrameRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     list), ``limit`` (refused by the recompile limit, eager since), ``failed`` (after capture, or with an error), ``empty`` (no
     tensor op to compile). ``resume_of`` is the index of the frame that this one continues, ``resume`` its
     ordinal there; ``name`` reads ``f ▸ resume#1``. ``fix`` mends a failure (it may be several lines of code), ``user`` is
-    the line that failed. ``callers`` led to the frame when it was first compiled, outermost first.
+    the line that failed. ``callers`` led to the frame when it was first compiled, outermost first. ``resets`` counts how often
+    its compiled code was dropped (``torch._dynamo.reset()``) and made anew, which is no recompile. ``eager_calls`` were run in
+    eager because a stance let nothing new be compiled; ``eager_why`` says which stance, and which guard failed.
     """
 
     name: str
@@ -117,6 +129,9 @@ class FrameRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     fix: str = ""
     user: StackFrame | None = None
     callers: tuple[StackFrame, ...] = ()
+    resets: int = 0
+    eager_calls: int = 0
+    eager_why: str = ""
 
 
 class EarlierFrame(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -1,15 +1,16 @@
 """What happened, as a report: the sum first, then what to mend, then the story of each frame; or all about one thing.
 
 Comes in: a record. Goes out: text. ``explain_text`` is the one door; a topic is a break (``break 2``, ``GB0059``), a frame, a
-compile id, a symbol or size (``s0``, ``x.shape[1]``), or one of ``TOPICS``.
+compile id, a value (``s0``, ``x.shape[1]``, ``k``, ``self.scale``), or one of ``TOPICS``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from peek_backend.analysis import breaks as breaks_of
+from peek_backend.analysis import values
 from peek_backend.analysis.stats import captured_graphs
 from peek_backend.analysis.story import stories
 from peek_backend.analysis.why import why
@@ -54,8 +55,10 @@ def _report(page: Page, record: CaptureRecord, *, details: bool) -> None:
     sections.problems(page, record)
     sections.nothing(page, record)
     sections.failures(page, record)
+    sections.eager_runs(page, record)
     sections.mend(page, record, sections.FEW_BREAKS if not details else None)
     sections.recompiles(page, record, sections.FEW_RECOMPILES if not details else None)
+    sections.resets(page, record)
     sections.narrow_symbols(page, record)
     if details:
         sections.frames(page, record)
@@ -91,7 +94,7 @@ TOPICS: dict[str, Callable[[Page, CaptureRecord], None]] = {
 
 
 def _about(page: Page, record: CaptureRecord, topic: str) -> None:
-    for answer in (_section, _one_break, _one_frame, _one_size):
+    for answer in (_section, _one_break, _one_frame, _one_value):
         if answer(page, record, topic):
             return
     raise _unknown(record, topic)
@@ -177,13 +180,16 @@ def _graphs_of(record: CaptureRecord, index: int) -> list[GraphRecord]:
     return [g for g in captured_graphs(record) if g.frame == index]
 
 
-def _one_size(page: Page, record: CaptureRecord, topic: str) -> bool:
-    rows = why(record, topic)
-    if rows:
+def _one_value(page: Page, record: CaptureRecord, topic: str) -> bool:
+    """A symbol, size or tensor, or any other value that a guard is about."""
+    rows, value = why(record, topic), values.about(record, topic)
+    if rows or value is not None:
         page.head(f"Why {topic} is what it is")
     for row in sections.merged(rows):
         sections.why_lines(page, row)
-    return bool(rows)
+    if value is not None:
+        sections.value_lines(page, record, value)
+    return bool(rows or value)
 
 
 def _unknown(record: CaptureRecord, topic: str) -> PeekError:
@@ -193,10 +199,16 @@ def _unknown(record: CaptureRecord, topic: str) -> PeekError:
         known += [n.source.input for n in graph.nodes if n.source is not None and n.source.input]
     places = len(breaks_of.ranked(record))
     known += [f"break {i + 1}" for i in range(places)]
-    close = nearest(topic, dict.fromkeys(known))
+    guarded = values.names(record)
+    close = nearest(topic, dict.fromkeys([*known, *guarded]))
     hint = f"did you mean {close!r}? " if close else ""
+    frames = list(dict.fromkeys(f.name for f in record.frames))
     return PeekError(
         f"nothing is named {topic!r} in this capture",
-        "it is no section, break, frame, compile id, symbol or size",
-        f"{hint}sections: {', '.join(TOPICS)}; frames: {', '.join(dict.fromkeys(f.name for f in record.frames[:8])) or 'none'}",
+        "it is no section, break, frame, compile id or value (symbol, size, tensor, or what a guard is about)",
+        f"{hint}sections: {', '.join(TOPICS)}; frames: {_few(frames)}; values: {_few(guarded)}",
     )
+
+
+def _few(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join([*names[:most], *(["…"] if len(names) > most else [])]) or "none"

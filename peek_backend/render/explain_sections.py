@@ -122,6 +122,36 @@ def failures(page: Page, record: CaptureRecord) -> None:
         fix(page, frame.fix, indent=3)
 
 
+def eager_runs(page: Page, record: CaptureRecord) -> None:
+    """Functions that a stance kept from being compiled for some calls."""
+    found = [f for f in record.frames if f.eager_calls]
+    if found:
+        page.head("Run in eager by a stance")
+    for frame in found:
+        _frame_line(page, frame, indent=1)
+        page.add(_eager_words(frame), "yellow", indent=3)
+
+
+def _eager_words(frame: FrameRecord) -> str:
+    return f"{plural(frame.eager_calls, 'call')} ran in eager: {frame.eager_why}"
+
+
+def resets(page: Page, record: CaptureRecord) -> None:
+    """Functions whose compiled code was dropped and made anew: no recompile, though it costs as much."""
+    found = [f for f in record.frames if f.resets and f.resume_of is None]
+    if not found:
+        return
+    page.head("Compiled anew after a reset")
+    for frame in found:
+        left = f"{name_text(frame.name)}: {_reset_words(frame)}"
+        page.pair(left, place_text(frame.file, frame.line), indent=1)
+    page.add("torch._dynamo.reset() drops compiled code; what follows is no recompile", "dim", indent=1)
+
+
+def _reset_words(frame: FrameRecord) -> str:
+    return f"compiled code dropped {plural(frame.resets, 'time')}, and made anew"
+
+
 def fix(page: Page, text: str, *, indent: int) -> None:
     """An arrow and the advice; a stub of several lines keeps its layout."""
     first, *more = text.splitlines() or [""]
@@ -251,15 +281,21 @@ def story_lines(page: Page, story: Story, limit: int | None) -> None:
         _recompile_line(page, recompile, detailed=limit is None)
     if story.refused is not None:
         _recompile_line(page, story.refused, detailed=limit is None)
-        page.add(
-            f"since then a call that fits none of the {story.variants} variants runs in eager",
-            "red",
-            indent=3,
-        )
+        page.add(_since(story), "red", indent=3)
     for seen in story.seen[:3]:
         page.add(f"seen: {seen.source} = {_values(seen.values)}", "dim", indent=3)
     for text in [t for t in story.advice if not any(o != t and o.startswith(t) for o in story.advice)][-2:]:
         fix(page, text, indent=3)
+
+
+def _since(story: Story) -> str:
+    """From when on calls are no longer compiled."""
+    refused = story.refused
+    assert refused is not None
+    at = f" at {place_text(refused.user.file, refused.user.line)}" if refused.user is not None else ""
+    call = f"call {refused.call}{at}" if refused.call is not None else f"the call{at}" if at else "then"
+    end = "ends with an error" if story.frame.outcome == "failed" else "runs in eager"
+    return f"since {call}, a call that fits none of the {story.variants} variants {end}"
 
 
 def _some(items: Sequence[RecompileInfo], limit: int | None) -> tuple[Sequence, int, Sequence]:
@@ -281,10 +317,11 @@ def _recompile_line(page: Page, recompile: RecompileInfo, *, detailed: bool) -> 
     )
     mark = "refused" if recompile.refused else f"#{recompile.variant}"
     page.pair(f"{mark}  {text}", place, indent=3)
+    for other in recompile.failed[1:]:
+        if detailed or (guard is not None and other.source != guard.source):
+            page.add(f"nor {other.variant or 'another'}: {other.text}", "dim", indent=7)
     if not detailed:
         return
-    for other in recompile.failed[1:]:
-        page.add(f"nor {other.variant or 'another'}: {other.text}", "dim", indent=7)
     for change in recompile.changed:
         page.add(f"changed: {change}", indent=7)
 
@@ -303,6 +340,44 @@ def narrow_symbols(page: Page, record: CaptureRecord) -> None:
     page.head("Sizes with one value left")
     for row in found[:FEW_FACTS]:
         why_lines(page, row, facts=2)
+
+
+def value_lines(page: Page, record: CaptureRecord, value: Value) -> None:
+    """The guards on a value, the recompiles in which they failed, what it was, and what to do."""
+    told: set[StackFrame] = set()
+    graphs: dict[str, list[str]] = {}
+    lines: dict[str, StackFrame | None] = {}
+    for guard, found in value.guards:
+        text = _guard_text(guard)
+        graphs.setdefault(text, []).extend(g.compile_id or g.key for g in found)
+        lines.setdefault(text, guard.user)
+    for text, keys in graphs.items():
+        page.pair(f"guard: {text}", f"graph {_ids(list(dict.fromkeys(keys)))}", indent=1)
+        _line_once(page, lines[text], told)
+    for recompile, failed in _first_of_each(value.failures):
+        mark = "refused" if recompile.refused else f"#{recompile.variant}"
+        page.pair(
+            f"{mark}  {failed.text}", f"made {_frame_name(record, recompile.frame)} compile again", indent=1
+        )
+        _line_once(page, failed.user, told)
+    for one in value.seen:
+        page.add(f"seen: {one.source} = {_values(one.values)}", "dim", indent=1)
+    for text in value.advice:
+        fix(page, text, indent=1)
+
+
+def _first_of_each(failures: Sequence[Failure]) -> list[Failure]:
+    """Of each recompile the first failure, where it is the one that explains it; variants further back fail along with it."""
+    found = {f.recompile: f for f in reversed(failures)}
+    return [f for f in reversed(found.values()) if f.guard is f.recompile.failed[0]] or list(
+        reversed(found.values())
+    )
+
+
+def _line_once(page: Page, frame: StackFrame | None, told: set[StackFrame]) -> None:
+    if frame is not None and frame not in told:
+        told.add(frame)
+        page.pair(frame.code or frame.function, place_text(frame.file, frame.line), "dim", indent=3)
 
 
 def why_lines(page: Page, row: Why, *, facts: int | None = None) -> None:
@@ -340,7 +415,7 @@ def more(page: Page, record: CaptureRecord, *, details: bool) -> None:
         return
     page.lines.append("")
     page.add(
-        f"more: peek explain {page.file} [frames | guards | symbols | times | break 1 | NAME | SIZE]", "dim"
+        f"more: peek explain {page.file} [frames | guards | symbols | times | break 1 | FRAME | VALUE]", "dim"
     )
 
 
@@ -386,6 +461,10 @@ def frame_tree(page: Page, record: CaptureRecord, index: int, ops: Sequence[int]
         page.pair(left, place_text(one.file, one.line), indent=1 if i == index else 4)
         if one.reason and one.outcome != "compiled":
             page.add(one.reason.replace("`", ""), "dim", indent=5 if i == index else 8, hang=0)
+        if one.eager_calls:
+            page.add(_eager_words(one), "dim", indent=5 if i == index else 8, hang=0)
+        if one.resets:
+            page.add(_reset_words(one), "dim", indent=5 if i == index else 8, hang=0)
 
 
 # Words for an outcome; the others stand as they are.
@@ -396,8 +475,10 @@ def _calls(frame: FrameRecord) -> str:
     """How often each variant ran, where calls were counted."""
     if not frame.calls:
         return ""
-    counts = ", ".join(f"{frame.calls.get(i, 0)}×" for i in frame.compile_ids)
-    return f", called {counts}"
+    ids = list(dict.fromkeys(frame.compile_ids))
+    if len(ids) == 1:
+        return f", called {frame.calls.get(ids[0], 0)}×"
+    return ", called " + ", ".join(f"{i} {frame.calls.get(i, 0)}×" for i in ids)
 
 
 def times(page: Page, record: CaptureRecord, limit: int | None = FEW_TIMES) -> None:
@@ -484,8 +565,13 @@ def _guards_by_line(page: Page, guards: Sequence[GuardInfo]) -> None:
 
 def _guard_words(group: Sequence[GuardInfo]) -> str:
     """Guards in a row: ``k == 3; x: float32 [4]``, each once."""
-    words = [g.text if g.source in g.text else f"{g.source}: {g.text}" for g in group]
-    return "; ".join(dict.fromkeys(words))
+    return "; ".join(dict.fromkeys(_guard_text(g) for g in group))
+
+
+def _guard_text(guard: GuardInfo) -> str:
+    """A guard with the source that it is about, which its text may name already."""
+    named = re.search(rf"(?<![\w.]){re.escape(guard.source)}(?!\w)", guard.text)
+    return guard.text if named else f"{guard.source}: {guard.text}"
 
 
 def _ambient_line(page: Page, guards: Sequence[GuardInfo]) -> None:

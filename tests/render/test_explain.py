@@ -307,7 +307,7 @@ def test_what_a_recompile_changed():
         (FailedGuard("", "x.shape[0]", "4", "6"), "mark_dynamic(x, 0)"),
         (FailedGuard("", "x.shape[0]", "2 <= x.shape[0]", "x.shape[0] = 1"), "0 and 1"),
         (FailedGuard("", "x.shape[0]", "x.shape[0] <= 5", "x.shape[0] = 6"), "torch.cond"),
-        (FailedGuard("", "self.layer_idx", "1", "2"), "allow_unspec_int_on_nn_module"),
+        (FailedGuard("", "self.layer_idx", "1", "2", holder="module"), "allow_unspec_int_on_nn_module"),
         (FailedGuard("", "scale", "1.0", "2.0"), "torch.tensor(scale)"),
         (FailedGuard("", "x.requires_grad", "False", "True"), "requires_grad"),
         (FailedGuard("", "x.dtype", "float32", "float64"), "cast x"),
@@ -328,7 +328,7 @@ def test_rewrites_fit_the_break():
     assert "torch.cond" in rewrites(BreakInfo("Data-dependent branching"))[0]
     item = BreakInfo("Unsupported Tensor.item() call with capture_scalar_outputs=False", hints=("a hint",))
     assert "capture_scalar_outputs" in rewrites(item)[0] and rewrites(item)[-1] == "a hint"
-    assert "loop" in rewrites(BreakInfo("x", "in a loop", split=False))[0]
+    assert "loop" in rewrites(BreakInfo("x", split=False, block="loop"))[0]
 
 
 def test_times_tell_the_share_of_recompiles():

@@ -1,0 +1,543 @@
+"""What the report advises helps: each advice is followed, and the recompile or the break that it was given for is gone."""
+
+from __future__ import annotations
+
+import logging
+import types
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch._dynamo import config
+
+from peek_backend.analysis.breaks import ranked
+from peek_backend.analysis.why import why
+from peek_backend.capture.session import Session
+
+NUMBER = 2
+
+
+def compiled(fn, **options):
+    return torch.compile(fn, backend="eager", **options)
+
+
+def watched(program, **settings):
+    """The record of a program that compiles and calls what it likes, from a clean start."""
+    torch._dynamo.reset()
+    with config.patch({"automatic_dynamic_local_pgo": False, **settings}), Session() as session:
+        program()
+    torch._dynamo.reset()
+    return session.record
+
+
+def calls(fn, *arguments, **options):
+    """A program: ``fn`` compiled, and called with each tuple of arguments; functions make them when it runs."""
+
+    def program():
+        run = compiled(fn, **options)
+        for made in arguments:
+            run(*(made() if callable(made) else made))
+
+    return program
+
+
+class Held(torch.nn.Module):
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+
+    def forward(self, x):
+        return x * self.value
+
+
+def modules(*values, **options):
+    def program():
+        for value in values:
+            compiled(Held(value), **options)(torch.ones(3))
+
+    return program
+
+
+def held(*values):
+    """One plain object whose attribute changes from call to call."""
+
+    def program(**options):
+        box = types.SimpleNamespace(scale=values[0])
+        run = compiled(lambda x, box: x * box.scale, **options)
+        for value in values:
+            box.scale = value
+            run(torch.ones(3), box)
+
+    return program
+
+
+def global_numbers(*values):
+    def program():
+        global NUMBER  # noqa: PLW0603  # a changing global is what this is about
+        run = compiled(lambda x: x * NUMBER)
+        for value in values:
+            NUMBER = value
+            run(torch.ones(3))
+
+    return program
+
+
+def broken_size(*sizes, mark=False):
+    def fn(x):
+        torch._dynamo.graph_break()
+        return x * 2
+
+    def program():
+        run = compiled(fn)
+        for size in sizes:
+            x = torch.ones(size)
+            if mark:
+                torch._dynamo.mark_dynamic(x, 0)
+            run(x)
+
+    return program
+
+
+def in_modes(*enabled):
+    def program():
+        run = compiled(lambda x: x * 2)
+        for grad in enabled:
+            with torch.set_grad_enabled(grad):
+                run(torch.ones(3))
+
+    return program
+
+
+def by_backends(*backends):
+    def program():
+        def fn(x):
+            return x * 2
+
+        for backend in backends:
+            torch.compile(fn, backend=backend)(torch.ones(3))
+
+    return program
+
+
+def marked(*dims):
+    def program():
+        run = compiled(lambda x: x * 2)
+        for dim in dims:
+            x = torch.ones(3, 4)
+            if dim is not None:
+                torch._dynamo.mark_dynamic(x, dim)
+            run(x)
+
+    return program
+
+
+def plus_one(x):
+    return x + 1
+
+
+def first_backend(gm, inputs):
+    return gm.forward
+
+
+def other_backend(gm, inputs):
+    return gm.forward
+
+
+def doubled(x):
+    return x * 2
+
+
+def sized(x):
+    return x * 2 if x.shape[0] > 3 else x - 1
+
+
+def sized_in_graph(x):
+    return torch.cond(x.shape[0] > 3, lambda x: x * 2, lambda x: x - 1, (x,))
+
+
+def counted(x, n):
+    return x * 2 if n > 3 else x - 1
+
+
+def counted_in_graph(x, n):
+    return torch.cond(n > 3, lambda x: x * 2, lambda x: x - 1, (x,))
+
+
+def looped(x, n):
+    return sum([x for _ in range(n)])
+
+
+def tensors(*sizes):
+    return [(torch.ones(size),) for size in sizes]
+
+
+def numbers(*values):
+    return [(torch.ones(3), value) for value in values]
+
+
+def twice_the_same():
+    x = torch.ones(3)
+    return x, x
+
+
+def the_same_cloned():
+    x = torch.ones(3)
+    return x, x.clone()
+
+
+class Case(NamedTuple):
+    """What recompiles, what the advice says, the program that follows it, and how many recompiles are left."""
+
+    words: str
+    before: Any
+    after: Any
+    left: int = 0
+
+
+def with_settings(program, **settings):
+    def run():
+        with config.patch(settings):
+            program()
+
+    return run
+
+
+RECOMPILES = {
+    "a size": Case("mark_dynamic(x, 0)", calls(doubled, *tensors(3, 4, 5)), marked(0, 0)),
+    "a size, compiled so": Case(
+        "torch.compile(…, dynamic=True)",
+        calls(doubled, *tensors(3, 4, 5)),
+        calls(doubled, *tensors(3, 4, 5), dynamic=True),
+    ),
+    "size 1": Case("pad to 2", calls(doubled, *tensors(3, 1)), calls(doubled, *tensors(3, 3))),
+    "a condition on a size": Case(
+        "torch.cond", calls(sized, *tensors(2, 3, 5), dynamic=True), calls(sized_in_graph, *tensors(2, 3, 5), dynamic=True)
+    ),
+    "a size behind a break": Case(
+        "the size comes from fn: mark its inputs", broken_size(3, 4), broken_size(3, 4, mark=True)
+    ),
+    "an int": Case(
+        "makes it so in the first call", calls(lambda x, k: x * k, *numbers(2, 3, 4)),
+        calls(lambda x, k: x * k, *numbers(2, 3, 4), dynamic=True),
+    ),
+    "a float": Case(
+        "makes it so in the first call", calls(lambda x, k: x * k, *numbers(2.5, 3.5, 4.5)),
+        calls(lambda x, k: x * k, *numbers(2.5, 3.5, 4.5), dynamic=True),
+    ),
+    "an int, never dynamic": Case(
+        "torch.tensor(k)", calls(lambda x, k: x * k, *numbers(2, 3), dynamic=False),
+        calls(lambda x, k: x * k, *numbers(torch.tensor(2), torch.tensor(3)), dynamic=False),
+    ),
+    "an attribute of a plain object": Case(
+        "box.scale is dynamic from here on", held(2, 3, 4), lambda: held(2, 3, 4)(dynamic=True)
+    ),
+    "a float attribute of a module": Case(
+        "self.value is dynamic from here on", modules(2.5, 3.5, 4.5), modules(2.5, 3.5, 4.5, dynamic=True)
+    ),
+    "an int of a module, as a tensor": Case(
+        "make it a tensor (a buffer)", modules(2, 3, 4), modules(torch.tensor(2), torch.tensor(3), torch.tensor(4))
+    ),
+    "an int of a module, by the setting": Case(
+        "allow_unspec_int_on_nn_module = True", modules(2, 3, 4, 5),
+        with_settings(modules(2, 3, 4, 5), allow_unspec_int_on_nn_module=True), left=1,
+    ),
+    "a global": Case(
+        "pass it as an argument", global_numbers(2, 3, 4), calls(lambda x, k: x * k, *numbers(2, 3, 4)), left=1
+    ),
+    "a number that a loop needs": Case(
+        "as a plain number", calls(looped, *numbers(2, 3, 4)), calls(looped, *numbers(3, 3, 3))
+    ),
+    "a condition on a number": Case(
+        "torch.cond", calls(counted, *numbers(2, 3, 5), dynamic=True), calls(counted_in_graph, *numbers(2, 3, 5), dynamic=True)
+    ),
+    "a string": Case(
+        "keep it the same", calls(lambda x, mode: x * len(mode), *numbers("a", "bb")),
+        calls(lambda x, mode: x * len(mode), *numbers("a", "a")),
+    ),
+    "requires_grad": Case(
+        "call it the same way each time", calls(doubled, *tensors(3), lambda: (torch.ones(3, requires_grad=True),)),
+        calls(doubled, *tensors(3), lambda: (torch.ones(3, requires_grad=True).detach(),)),
+    ),
+    "a dtype": Case(
+        "cast x to one dtype", calls(doubled, *tensors(3), (torch.ones(3).double(),)),
+        calls(doubled, *tensors(3), (torch.ones(3).double().float(),)),
+    ),
+    "dims": Case(
+        "the same number of dims", calls(doubled, (torch.ones(3, 3),), (torch.ones(3),)),
+        calls(doubled, (torch.ones(3, 3),), (torch.ones(3).unsqueeze(0).expand(3, 3).contiguous(),)),
+    ),
+    "a type": Case(
+        "as one type each time", calls(lambda x, k: x * k[0], *numbers([2], (2,))),
+        calls(lambda x, k: x * k[0], *numbers([2], [2])),
+    ),
+    "a kind of tensor": Case(
+        "another kind of tensor",
+        calls(doubled, (torch.ones(3, dtype=torch.cfloat),), (torch.ones(3, dtype=torch.cfloat).conj(),)),
+        calls(doubled, (torch.ones(3, dtype=torch.cfloat),), (torch.ones(3, dtype=torch.cfloat).conj().resolve_conj(),)),
+    ),
+    "a layout": Case(
+        ".contiguous()", calls(doubled, (torch.ones(3, 4),), (torch.ones(4, 3).t(),)),
+        calls(doubled, (torch.ones(3, 4),), (torch.ones(4, 3).t().contiguous(),)),
+    ),
+    "an object": Case(
+        "create it once", calls(lambda x, fn: fn(x), *[(torch.ones(3), fn) for fn in (plus_one, doubled)]),
+        calls(lambda x, fn: fn(x), *[(torch.ones(3), plus_one) for i in range(2)]),
+    ),
+    "grad mode": Case("the same grad mode", in_modes(True, False), in_modes(False, False)),
+    "marks": Case("mark the dims before the first call", marked(None, 0), marked(0, 0)),
+    "a backend": Case(
+        "with one backend object", by_backends(first_backend, other_backend), by_backends(first_backend, first_backend)
+    ),
+    "one tensor twice": Case(
+        "pass a clone", calls(torch.add, (torch.ones(3), torch.ones(3)), twice_the_same),
+        calls(torch.add, (torch.ones(3), torch.ones(3)), the_same_cloned),
+    ),
+    "lengths": Case(
+        "containers of one length", calls(sum, ([torch.ones(3)],), ([torch.ones(3), torch.ones(3)],)),
+        calls(sum, ([torch.ones(3), torch.ones(3)],), ([torch.ones(3), torch.ones(3)],)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RECOMPILES.values(), ids=RECOMPILES.keys())
+def test_advice_ends_the_recompiles(case):
+    """A program compiles again, the report advises; the program that does so compiles as often as the advice says."""
+    told = watched(case.before)
+    advice = [r.advice for r in told.recompiles]
+    assert any(case.words in text for text in advice), [(r.failed[0].text, r.advice) for r in told.recompiles]
+    assert len(watched(case.after).recompiles) == case.left < len(told.recompiles)
+
+
+def test_a_higher_limit_ends_the_refusals():
+    """The advice of a refused attempt names the limit; raised, nothing is refused any more."""
+    told = watched(modules(0, 1, 2, 3), recompile_limit=2)
+    (refused,) = [r for r in told.recompiles if r.refused]
+    assert "raise torch._dynamo.config.recompile_limit" in refused.advice
+    assert not any(r.refused for r in watched(modules(0, 1, 2, 3), recompile_limit=8).recompiles)
+
+
+# ---- breaks ----------------------------------------------------------------------------------------------------------
+
+log = logging.getLogger("tests.capture.advice")
+
+
+def item(x):
+    return x * x.sum().item()
+
+
+def item_as_tensor(x):
+    return x * x.sum()
+
+
+def branch(x):
+    return x * 2 if x.sum() > 0 else x - 1
+
+
+def branch_in_graph(x):
+    return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
+
+
+def branch_as_where(x):
+    return torch.where(x.sum() > 0, x * 2, x - 1)
+
+
+def raising(x):
+    if x.sum() < 0:
+        raise ValueError
+    return x * 2
+
+
+def asserting(x):
+    assert x.sum() > 0, f"of {x}"
+    return x * 2
+
+
+def asserting_in_graph(x):
+    torch._assert_async(x.sum() >= 0)
+    return x * 2
+
+
+def selecting(x):
+    return x[x > 0] * 2
+
+
+def masking(x):
+    return x * (x > 0) * 2
+
+
+def printing(x):
+    x = x + 1
+    print("here")
+    return x * 2
+
+
+def logging_(x):
+    x = x + 1
+    log.warning("here")
+    return x * 2
+
+
+def breaking(x):
+    x = x + 1
+    torch._dynamo.graph_break()
+    return x * 2
+
+
+def not_breaking(x):
+    return (x + 1) * 2
+
+
+@torch.compiler.disable
+def disabled(x):
+    return x * 3
+
+
+def enabled(x):
+    return x * 3
+
+
+def calling_disabled(x):
+    return disabled(x + 1) * 2
+
+
+def calling_enabled(x):
+    return enabled(x + 1) * 2
+
+
+def breaking_in_a_loop(x):
+    for _ in range(2):
+        x = x + 1
+        torch._dynamo.graph_break()
+    return x
+
+
+def breaking_in_a_try(x):
+    try:
+        x = x + 1
+        torch._dynamo.graph_break()
+    except ValueError:
+        return x
+    return x * 2
+
+
+def breaking_after_the_try(x):
+    try:
+        x = x + 1
+    except ValueError:
+        return x
+    torch._dynamo.graph_break()
+    return x * 2
+
+
+def breaking_after_the_loop(x):
+    for _ in range(2):
+        x = x + 1
+    torch._dynamo.graph_break()
+    return x * 2
+
+
+def generating(x):
+    yield x * 2
+
+
+def using_the_generator(x):
+    return list(generating(x))
+
+
+def one(fn):
+    def program():
+        found = compiled(fn)(torch.ones(4))
+        if isinstance(found, types.GeneratorType):
+            list(found)
+
+    return program
+
+
+class Mended(NamedTuple):
+    """What breaks, what the rewrites say, what is written instead, and settings to make it under."""
+
+    words: str
+    before: Any
+    after: Any
+    settings: dict[str, Any] = {}  # noqa: RUF012  # a NamedTuple's default
+
+
+BREAKS = {
+    "item, by the setting": Mended("capture_scalar_outputs = True", item, item, {"capture_scalar_outputs": True}),
+    "item, as a tensor": Mended("keep it a tensor", item, item_as_tensor),
+    "a branch, in the graph": Mended("torch.cond", branch, branch_in_graph),
+    "a branch, of cheap sides": Mended("torch.where", branch, branch_as_where),
+    "a branch that raises": Mended("torch._assert_async(condition)", raising, asserting_in_graph),
+    "an assertion": Mended("torch._assert_async(condition)", asserting, asserting_in_graph),
+    "a shape of data, by the setting": Mended(
+        "capture_dynamic_output_shape_ops = True", selecting, selecting, {"capture_dynamic_output_shape_ops": True}
+    ),
+    "a shape of data, as a mask": Mended("mask keeps the shape", selecting, masking),
+    "print": Mended("reorderable_logging_functions.add(print)", printing, printing, {"reorderable_logging_functions": {print}}),
+    "a logger": Mended(
+        "ignore_logging_functions.add(...)", logging_, logging_,
+        {"ignore_logging_functions": {logging.Logger.warning, log.warning}}
+    ),
+    "a break on request": Mended("remove the call", breaking, not_breaking),
+    "a disabled function": Mended("remove torch.compiler.disable", calling_disabled, calling_enabled),
+    "a generator": Mended("non-generator Python function", generating, using_the_generator),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BREAKS.values(), ids=BREAKS.keys())
+def test_rewrites_end_the_break(case):
+    """A program breaks, a rewrite is advised; the program that was rewritten so is one graph."""
+    told = watched(one(case.before))
+    offered = [text for row in ranked(told) for text in row.rewrites]
+    assert any(case.words in text for text in offered), offered
+    after = watched(one(case.after), **case.settings)
+    assert (len(after.breaks), len(after.graphs)) == (0, 1), [b.reason for b in after.breaks]
+
+
+@pytest.mark.parametrize(
+    ("words", "before", "after"),
+    [
+        ("out of the loop", breaking_in_a_loop, breaking_after_the_loop),
+        ("out of the try block", breaking_in_a_try, breaking_after_the_try),
+    ],
+)
+def test_a_break_moved_out_of_the_block_splits_the_frame(words, before, after):
+    """Inside a loop or try it leaves the whole frame in eager; behind it there is a graph on both sides."""
+    told = watched(one(before))
+    assert any(words in text for row in ranked(told) for text in row.rewrites)
+    after = watched(one(after))
+    assert [f.outcome for f in told.frames] == ["skipped"]
+    assert [f.outcome for f in after.frames] == ["broken", "compiled"]
+
+
+# ---- static sizes ----------------------------------------------------------------------------------------------------
+
+
+def static(mark):
+    def program():
+        x = torch.ones(4, 3)
+        mark(x)
+        compiled(doubled)(x)
+
+    return program
+
+
+SIZES = {
+    "not marked": ("mark_dynamic(x, 0)", calls(doubled, *tensors(4)), marked(0)),
+    "marked static": ("drop mark_static(x, 0)", static(lambda x: torch._dynamo.mark_static(x, 0)), marked(0)),
+    "size 1": (
+        "trace with a size of 2 or more", calls(doubled, *tensors(1), dynamic=True), calls(doubled, *tensors(2), dynamic=True)
+    ),
+    "dynamic=False": (
+        "torch.compile(…, dynamic=True)", calls(doubled, *tensors(4), dynamic=False), calls(doubled, *tensors(4), dynamic=True)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "before", "after"), SIZES.values(), ids=SIZES.keys())
+def test_the_change_makes_the_size_dynamic(words, before, after):
+    """A size is static, ``why`` says what would keep it dynamic; after that change it is."""
+    (row,) = why(watched(before), "x.shape[0]")
+    assert row.static and words in row.change
+    (row,) = why(watched(after), "x.shape[0]")
+    assert not row.static
