@@ -1,12 +1,13 @@
 """Which nodes of earlier stages a node came from, worked out while torch's own marks are at hand.
 
 torch leaves these: a node of the joint graph names the Dynamo node it was traced from (``from_node``); a backward node has the
-autograd sequence number of the forward nodes it differentiates (``seq_nr``); the partitioner and most passes keep names. What
-has none of them gets its reason in words.
+line of the forward nodes it differentiates and their autograd sequence number, or one soon after (``seq_nr``); the partitioner
+and most passes keep names. What has none of them gets its reason in words.
 """
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +29,18 @@ class Origin(NamedTuple):
     reason: str | None = None
 
 
+class _Forward(NamedTuple):
+    """A node of a forward: its autograd sequence number, the functions called around it, and where it comes from."""
+
+    number: int
+    call: tuple[tuple[str, str], ...]
+    places: tuple[Place, ...]
+
+
+def _number(made: _Forward) -> int:
+    return made.number
+
+
 class Trail:
     """The nodes of one backend call seen so far, stage after stage, by name. Holds plain data only."""
 
@@ -37,8 +50,10 @@ class Trail:
         self.key = dynamo.key
         self.outputs = _output_nodes(dynamo)
         self._lines = _places_by_line(dynamo)
+        self._frames = _frames_by_place(dynamo)
         self._stages: dict[str, dict[str, tuple[Place, ...]]] = {}
-        self._by_seq: dict[int, list[tuple[Any, Any, tuple[Place, ...]]]] = {}
+        self._by_seq: dict[int, list[_Forward]] = {}
+        self._by_line_of: dict[str | None, list[_Forward]] = {}
         self._by_mark: dict[tuple[Any, str], list[Place]] = {}
 
     def traced(
@@ -123,17 +138,35 @@ class Trail:
         return [Origin(places, None if places else _OF_BODY) for places in found]
 
     def _differentiated(self, node: fx.Node) -> tuple[Place, ...]:
-        """The origins of the forward nodes with the same sequence number; of these the ones of the same line and call."""
-        found = self._by_seq.get(node.meta.get("seq_nr"), [])
-        stack, call = node.meta.get("stack_trace"), _calls(node.meta.get("fwd_source_fn_stack"))
-        same_line = [f for f in found if f[0] == stack] or found
-        same_call = [f for f in same_line if call and f[1] == call] or same_line
-        return _merged(f[2] for f in same_call)
+        """The origins of the forward nodes that a backward node differentiates; of several in one call those of the same call."""
+        found = self._forward_of(node.meta.get("seq_nr"), node.meta.get("stack_trace"))
+        call = _calls(node.meta.get("fwd_source_fn_stack"))
+        same_call = [f for f in found if call and f.call == call] or found
+        return _merged(f.places for f in same_call)
+
+    def _forward_of(self, number: int | None, stack: str | None) -> list[_Forward]:
+        """The forward nodes of an autograd sequence number: of this line the last that have no higher one, else its first.
+
+        An op's nodes carry the number that autograd gives next, and what it then makes for the op (``CopySlices`` of a write
+        through a view) may have a higher one. Without a node of the line the number alone decides.
+        """
+        if number is None:
+            return []
+        on_line = self._by_line_of.get(stack, []) if stack else []
+        if not on_line:
+            return self._by_seq.get(number, [])
+        nearest = on_line[max(0, bisect.bisect_right(on_line, number, key=_number) - 1)].number
+        return [f for f in on_line if f.number == nearest]
 
     def _remember(self, node: fx.Node, places: tuple[Place, ...]) -> None:
-        if "from_node" in node.meta and "seq_nr" in node.meta:
-            mark = (node.meta.get("stack_trace"), _calls(node.meta.get("source_fn_stack")), places)
-            self._by_seq.setdefault(node.meta["seq_nr"], []).append(mark)
+        """Keep a forward node for its gradient. A view that functionalisation makes anew has the line and number of the first,
+        and the origin of the op that reads it: that one is not what its gradient belongs to."""
+        number, stack = node.meta.get("seq_nr"), node.meta.get("stack_trace")
+        places = tuple([p for p in places if self._frames.get(p, "") in (stack or "")])
+        if "from_node" in node.meta and number is not None and places:
+            made = _Forward(number, _calls(node.meta.get("source_fn_stack")), places)
+            self._by_seq.setdefault(number, []).append(made)
+            bisect.insort_right(self._by_line_of.setdefault(stack, []), made, key=_number)
 
     def add(self, stage: str, key: str | None, gm: fx.GraphModule, origins: Sequence[Origin]) -> None:
         """Later stages refer to these nodes: by themselves where ``key`` names a graph that is kept, else by their origins."""
@@ -305,6 +338,17 @@ def _places_by_line(graph: GraphRecord) -> dict[tuple[int | None, str | None], l
             if node.source is not None and node.source.line and node.op.startswith("call"):
                 place = (key, node.index), _op(node)
                 found.setdefault((node.source.line, node.source.code), []).append(place)
+    return found
+
+
+def _frames_by_place(graph: GraphRecord) -> dict[Place, str]:
+    """For each node of a graph and of its bodies the text by which torch's stack traces name its line."""
+    found = {}
+    for each in (graph, *graph.children):
+        key = graph.key if each is graph else body_key(graph.key, each.name)
+        for node in each.nodes:
+            if node.source is not None and node.source.line:
+                found[key, node.index] = f'File "{node.source.file}", line {node.source.line}, '
     return found
 
 

@@ -183,3 +183,37 @@ def _case(name: str):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+class Rewriting(torch.nn.Module):
+    """Writes in place into views: a linear layer's result (a view, for three dims), a row, a transpose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.b(self.a(x).relu_())
+        y.mul_(2)
+        y[0].add_(x[1])
+        y.clamp_(min=0)
+        y.transpose(0, 1).tanh_()
+        return y.sum()
+
+
+@pytest.mark.parametrize("inner", [None, "aot_eager"])
+def test_the_gradient_of_an_in_place_op_is_its_own(inner):
+    """Every node of the backward comes from a Dynamo node of its own line; that of ``y.mul_(2)`` from ``mul_``."""
+    record = staged(Rewriting(), torch.randn(2, 3, 4), inner=inner)
+    links = Provenance(record)
+    dynamo, joint = record.graph("0/0"), record.graph("0/0 joint")
+    backward = {n.name for n in record.graph("0/0 backward").nodes if n.op == "call_function"}
+    forward = {n.name for n in record.graph("0/0 forward").nodes}
+    for node in joint.nodes:
+        if node.name in backward - forward:
+            assert {dynamo.nodes[i].source.line for _, i in node.origins} == {node.source.line}, node.name
+            assert node.no_origin is None, node.name
+    muls = [n for n in joint.nodes if n.target == "aten.mul.Tensor"]
+    assert [[links.node(o).name for o in n.origins] for n in muls] == [["mul_"], ["mul_"]]
+    (tanh_backward,) = [n for n in joint.nodes if n.name == "tanh_backward"]
+    assert [links.node(o).name for o in tanh_backward.origins] == ["tanh_"]
