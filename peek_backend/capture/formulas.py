@@ -105,6 +105,17 @@ def has_formula(packet: Any) -> bool:
     return packet in flop_registry or packet in _FORMULAS
 
 
+_UNCOUNTED = ("linalg_", "_linalg_", "cholesky", "_cholesky", "triangular_solve", "lu_", "ormqr", "geqrf", "_fft_",
+              "_cudnn_rnn", "_miopen_rnn", "mkldnn_rnn_layer", "_trilinear", "_cdist_", "_pdist_", "histogram")  # fmt: skip
+_ARE_CHECKS = ("_linalg_check_errors", "linalg_vector_norm", "linalg_cross")
+
+
+def uncounted(packet: Any) -> bool:
+    """Whether an ATen op does products or transforms inside that neither torch's formulas nor ours count."""
+    name = packet.__name__
+    return name.startswith(_UNCOUNTED) and not name.startswith(_ARE_CHECKS)
+
+
 def flops(packet: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Any:
     """Floating-point operations of one call: an int or SymInt; 0 for ops without a formula.
 

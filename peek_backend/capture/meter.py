@@ -14,7 +14,8 @@ from torch._C import DispatchKey
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .formulas import flops, has_formula, moved, storage_key, tensors_in
+from .formulas import flops, has_formula, moved, storage_key, tensors_in, uncounted
+from .fusedkernels import written_out
 
 
 class Bill(NamedTuple):
@@ -84,6 +85,9 @@ class Meter(TorchDispatchMode):
             return self._higher_order(func, args, kwargs)
         if func.namespace in ("prim", "prims") or func.overloadpacket in _ASKS:
             return func(*args, **kwargs)
+        if (parts := written_out(func, args)) is not None:
+            with self:
+                return parts(*args, **kwargs)
         if _is_composite(func) and not has_formula(func.overloadpacket):
             with self:
                 out = func.decompose(*args, **kwargs)
@@ -96,7 +100,7 @@ class Meter(TorchDispatchMode):
     def _note(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
         read, written = moved(func, args, kwargs, out)
         counted = flops(func.overloadpacket, args, kwargs, out)
-        unknown = "" if func.namespace in _COUNTED or has_formula(func.overloadpacket) else _no_formula(func)
+        unknown = _no_formula(func) if _is_uncounted(func) else ""
         self._bill = self._bill.plus(Bill(counted, read, written, 0, unknown))
         for tensor in tensors_in(out):
             self._follow(tensor)
@@ -114,6 +118,8 @@ class Meter(TorchDispatchMode):
 
     def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The op by its formula, or the price of its bodies: the dearest of several branches, a loop's one for each pass."""
+        if func.name() == "with_effects":  # keeps the order of one op, which is its second argument
+            return self._ordered(args, kwargs)
         out = func(*args, **kwargs)
         if has_formula(func):
             self._bill = self._bill.plus(Bill(flops(func, args, kwargs, out)))
@@ -122,6 +128,12 @@ class Meter(TorchDispatchMode):
         for tensor in tensors_in(out):
             self._follow(tensor)
         return out
+
+    def _ordered(self, args: Any, kwargs: Any) -> Any:
+        token, func, *operands = args
+        with self:
+            out = func(*operands, **kwargs)
+        return (token, *out) if isinstance(out, (tuple, list)) else (token, out)
 
     def bill(self, out: Any) -> Bill:
         """The whole; scratch is what was alive at the most beside what the node returns."""
@@ -191,6 +203,13 @@ _ASKS = {
 
 _COUNTED = {"aten", "prims", "prim", "inductor", "_c10d_functional", "c10d"}
 """Namespaces in which an op without a formula counts no FLOPs by rule, not by lack of knowledge."""
+
+
+def _is_uncounted(func: Any) -> bool:
+    """Whether an op may well compute much, of which no formula tells."""
+    if has_formula(func.overloadpacket):
+        return False
+    return func.namespace not in _COUNTED or uncounted(func.overloadpacket)
 
 
 def _no_formula(func: Any) -> str:

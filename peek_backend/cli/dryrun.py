@@ -14,7 +14,7 @@ from ..analysis.devices import Device, device_named, device_of
 from ..errors import PeekError, unknown_name
 from ..options import TABLE_FORMATS
 from ..snapshot.atomic import read_bytes, write_bytes
-from .output import SUFFIXES, options_of, show_record, tell, view_of, write_stdout
+from .output import SUFFIXES, options_of, show_record, tell, view_of, width_of, write_stdout
 from .progress import showing_progress
 from .specs import check_names, parse_input, parse_keyword
 from .target import Target, parse_target
@@ -204,7 +204,8 @@ def _show_partial(record: Any, shown: _Shown) -> None:
 
 def _show(record: Any, shown: _Shown) -> None:
     cost = record.cost.at(**shown.at) if shown.at else record.cost
-    write_stdout(cost.text(format=shown.format, depth=shown.depth, sort=shown.sort, on=shown.on) + "\n")
+    how = {"format": shown.format, "depth": shown.depth, "sort": shown.sort, "on": shown.on}
+    write_stdout(cost.text(**how, width=width_of(sys.stdout)) + "\n")
     if shown.memory_svg is not None:
         write_bytes(shown.memory_svg, cost.memory_svg().encode())
     if shown.output is not None:

@@ -147,6 +147,11 @@ def _extent(stream: Any, all_rows: bool | None) -> tuple[int | None, bool]:
     return None if wide else shutil.get_terminal_size().columns, whole
 
 
+def width_of(stream: Any) -> int | None:
+    """Columns to fit in: a terminal's, or COLUMNS; None for a pipe or file."""
+    return _extent(stream, None)[0]
+
+
 def select(record: CaptureRecord, keys: tuple[str, ...]) -> CaptureRecord:
     """The record with only the graphs named by ``keys``, in the record's order; all of them without keys."""
     known = {graph.key: graph for graph in record.graphs}

@@ -11,11 +11,11 @@ from typing import Any
 from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, costs
 from peek_backend.analysis.dims import symbols_in
 from peek_backend.errors import unknown_name
-from peek_backend.model import CaptureRecord, Dim
+from peek_backend.model import CaptureRecord, Dim, FrameRecord
 
 from .escape import cut, width
-from .labels import bytes_text, plural
-from .stages import table
+from .fitting import fitted
+from .labels import bytes_text, place_text, plural
 
 SORTS = ("order", "flops", "bytes", "parameters")
 _MAX_EXPRESSION = 48
@@ -74,7 +74,29 @@ def summary(record: CaptureRecord, sizes: Sizes | None = None) -> str:
     )
     lines.append(moved + intensity)
     lines += [f"not counted: {plural(count, 'node')}: {why}" for why, count in found.unknown]
+    lines += _in_eager(record)
     return "\n".join(lines)
+
+
+_MOST_EAGER = 3
+
+
+def outside(record: CaptureRecord) -> list[FrameRecord]:
+    """Frames that Dynamo left to eager: what they do themselves is in no graph, and so has no price."""
+    return [f for f in record.frames if f.outcome in ("skipped", "limit", "failed")]
+
+
+def _in_eager(record: CaptureRecord) -> list[str]:
+    frames = outside(record)
+    told = []
+    for frame in frames[:_MOST_EAGER]:
+        told.append(
+            f"not counted: {frame.name} ({place_text(frame.file, frame.line)}) has no graph: {frame.reason}"
+        )
+        told += [f"  {frame.fix.splitlines()[0]}"] if frame.fix else []
+    if len(frames) > _MOST_EAGER:
+        told.append(f"not counted: {plural(len(frames) - _MOST_EAGER, 'more frame')} without a graph")
+    return told
 
 
 def _for_any_size(record: CaptureRecord) -> list[str]:
@@ -134,6 +156,7 @@ def module_table(
     depth: int | None = None,
     sort: str = "order",
     format: str = "simple",
+    columns: int | None = None,
 ) -> str:
     """A row a module, its submodules included: FLOPs and their share, bytes moved, FLOP per byte, parameters."""
     lines = lines_of(record, sizes, depth=depth, sort=sort)
@@ -149,7 +172,12 @@ def module_table(
         "parameters",
         "takes",
     ]
-    return table(headers, [_row(line, train=train) for line in lines], format)
+    rows = [_row(line, train=train) for line in lines]
+    return fitted(headers, rows, format, columns, drop=_LEAST_FIRST, shorten=("class", "module"))
+
+
+_LEAST_FIRST = ("takes", "FLOP/B", "of it backward", "class")
+"""Columns that a narrow terminal goes without, the first first."""
 
 
 def _row(line: ModuleCost, *, train: bool) -> list[str]:
@@ -184,13 +212,20 @@ def _intensity(line: ModuleCost) -> str:
     return ratio_text(line.flops / line.moved)
 
 
-def module_tree(record: CaptureRecord, sizes: Sizes | None = None, *, depth: int | None = None) -> str:
-    """The modules as a tree, one line each, with a bar for the share of FLOPs."""
+def module_tree(
+    record: CaptureRecord,
+    sizes: Sizes | None = None,
+    *,
+    depth: int | None = None,
+    columns: int | None = None,
+) -> str:
+    """The modules as a tree, one line each, with a bar for the share of FLOPs; cut to ``columns``."""
     lines = lines_of(record, sizes, depth=depth, sort="order")
     names = _branches(lines)
     widest = max(map(width, names))
     rows = zip(names, lines, strict=True)
-    return "\n".join(_tree_line(name + " " * (widest - width(name)), line) for name, line in rows)
+    texts = [_tree_line(name + " " * (widest - width(name)), line) for name, line in rows]
+    return "\n".join(texts if columns is None else [cut(text, columns) for text in texts])
 
 
 def _tree_line(name: str, line: ModuleCost) -> str:
@@ -236,6 +271,7 @@ def as_data(record: CaptureRecord, sizes: Sizes | None = None, *, depth: int | N
         "bytes_written": found.written,
         "intensity": found.intensity,
         "unknown": [{"why": why, "nodes": count} for why, count in found.unknown],
+        "eager": [{"frame": f.name, "why": f.reason, "fix": f.fix} for f in outside(record)],
         "modules": [_module_data(line) for line in by_module(record, sizes, depth=depth, fold=False)],
     }
 

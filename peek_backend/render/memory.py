@@ -9,9 +9,9 @@ from typing import Any
 
 from peek_backend.analysis.memory import Alive, Timeline
 
+from .fitting import fitted
 from .labels import bytes_text, node_target_text, place_text
 from .memory_svg import memory_svg
-from .stages import table
 
 __all__ = ["alive_table", "memory_data", "memory_svg", "memory_text"]
 
@@ -40,7 +40,9 @@ def _where(memory: Timeline) -> str:
     return f" at {key}:{node.name} ({node_target_text(node)}{module}{place})"
 
 
-def alive_table(memory: Timeline, format: str = "simple", *, most: int = MOST_ALIVE) -> str:
+def alive_table(
+    memory: Timeline, format: str = "simple", *, most: int = MOST_ALIVE, columns: int | None = None
+) -> str:
     """What is alive at the peak, most first: kind, bytes, share, storages, module and line."""
     rows = [_row(entry, memory.peak) for entry in memory.alive[:most]]
     rest = memory.alive[most:]
@@ -56,7 +58,8 @@ def alive_table(memory: Timeline, format: str = "simple", *, most: int = MOST_AL
                 "",
             ]
         )
-    return table(["alive at the peak", "bytes", "share", "storages", "module", "line"], rows, format)
+    headers = ["alive at the peak", "bytes", "share", "storages", "module", "line"]
+    return fitted(headers, rows, format, columns, drop=("storages",), shorten=("module", "line"))
 
 
 def _row(entry: Alive, peak: int) -> list[str]:

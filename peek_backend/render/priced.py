@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, costs, resolved
 from peek_backend.analysis.devices import Device, device_named
@@ -13,6 +14,7 @@ from peek_backend.analysis.roofline import Roofline, roofline
 from peek_backend.model import CaptureRecord, Dim
 
 from . import cost as text
+from .fitting import wrapped
 from .memory import alive_table, memory_data, memory_svg, memory_text
 from .roofline import roofline_data, roofline_table, roofline_text
 
@@ -110,18 +112,29 @@ class Cost:
         return memory_svg(self.memory)
 
     def text(
-        self, *, format: str = "simple", depth: int | None = 4, sort: str = "order", on: Device | None = None
+        self,
+        *,
+        format: str = "simple",
+        depth: int | None = 4,
+        sort: str = "order",
+        on: Device | None = None,
+        width: int | None = None,
     ) -> str:
-        """Everything for a terminal; with ``format="json"`` for a program, with a device its roofline too."""
+        """Everything for a terminal of ``width`` columns; with ``format="json"`` for a program, with a device its roofline
+        too."""
         if format == "json":
             return self.to_json(depth=depth, on=on)
-        tree = format == "tree"
-        modules = self.tree(depth=depth) if tree else self.table(depth=depth, sort=sort, format=format)
-        tables = "simple" if tree else format
-        parts = [str(self), modules, alive_table(self.memory, tables)]
+        tables = "simple" if format == "tree" else format
+        how: Any = {"depth": depth, "columns": width}
+        if format == "tree":
+            modules = text.module_tree(self._record, self._sizes, **how)
+        else:
+            modules = text.module_table(self._record, self._sizes, sort=sort, format=format, **how)
+        parts = [wrapped(str(self), width), modules, alive_table(self.memory, tables, columns=width)]
         if on is not None:
             bounds = self.roofline(on)
-            parts += [roofline_text(bounds), roofline_table(bounds, tables)]
+            told = wrapped(roofline_text(bounds), width)
+            parts += [told, roofline_table(bounds, tables, columns=width)]
         return "\n\n".join(parts)
 
     def __str__(self) -> str:

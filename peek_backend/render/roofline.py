@@ -9,8 +9,8 @@ from typing import Any
 
 from peek_backend.analysis.roofline import Bound, Roofline
 
+from .fitting import fitted
 from .labels import bytes_text, plural, target_text
-from .stages import table
 
 MOST_BOUNDS = 8
 
@@ -44,7 +44,9 @@ def roofline_text(found: Roofline) -> str:
     return "\n".join(lines)
 
 
-def roofline_table(found: Roofline, format: str = "simple", *, most: int = MOST_BOUNDS) -> str:
+def roofline_table(
+    found: Roofline, format: str = "simple", *, most: int = MOST_BOUNDS, columns: int | None = None
+) -> str:
     """The ops with the longest bounds, by module and target."""
     rows = [_row(bound, found.seconds) for bound in found.bounds[:most]]
     rest = found.bounds[most:]
@@ -60,7 +62,8 @@ def roofline_table(found: Roofline, format: str = "simple", *, most: int = MOST_
                 "",
             ]
         )
-    return table(["module", "op", "ops", "at least", "share", "bound by"], rows, format)
+    headers = ["module", "op", "ops", "at least", "share", "bound by"]
+    return fitted(headers, rows, format, columns, drop=("ops",), shorten=("module", "op"))
 
 
 def _row(bound: Bound, whole: float) -> list[str]:

@@ -213,3 +213,47 @@ def test_pricing_adds_no_guard():
         return [g.text if hasattr(g, "text") else str(g) for g in graph.guards]
 
     assert guards(True) == guards(False)
+
+
+def encoder(norm_first=False, activation="relu"):
+    layer = torch.nn.TransformerEncoderLayer(
+        32, 4, 64, batch_first=True, dropout=0.0, norm_first=norm_first, activation=activation
+    )
+    return torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+
+@pytest.mark.parametrize("how", [{}, {"norm_first": True}, {"activation": "gelu"}], ids=str)
+def test_layers_in_one_op_count_their_products(how):
+    """torch's one-op encoder layer, which inference takes, counts the products that it takes in training op by op."""
+    fused = peek_backend.dryrun(lambda: encoder(**how), "f32[2, 8, 32]")
+    apart = peek_backend.dryrun(lambda: encoder(**how), "f32[2, 8, 32]", train=True)
+    assert any("_transformer_encoder_layer_fwd" in n.target for n in fused.graphs[0].nodes)
+    rows, width, hidden = 2 * 8, 32, 64
+    by_hand = 2 * (2 * rows * (4 * width * width + 2 * width * hidden) + 4 * rows * 8 * width)
+    assert fused.cost.flops == apart.cost.totals.forward_flops == by_hand
+    assert not fused.cost.totals.unknown
+
+
+def test_attention_in_one_op_counts_its_products():
+    """``_native_multi_head_attention`` counts projections and scores, with the weights returned or not."""
+
+    def attend(x, qkv, bias, out, out_bias):
+        return torch._native_multi_head_attention(x, x, x, 32, 4, qkv, bias, out, out_bias)
+
+    cost = by_hand(attend, "f32[2, 8, 32]", "f32[96, 32]", "f32[96]", "f32[32, 32]", "f32[32]")
+    assert cost.flops == 2 * 16 * 4 * 32 * 32 + 4 * 16 * 8 * 32
+
+
+def test_products_without_a_formula_are_told():
+    """An inverse counts no FLOPs, as in torch's counter, and the summary says so; its check of errors is free."""
+
+    def invert(w, x):
+        return torch.linalg.inv(w) @ x
+
+    cost = by_hand(invert, "f32[6, 6]", "f32[6, 2]")
+    assert cost.flops == 2 * 6 * 6 * 2
+    assert [why for why, _ in cost.totals.unknown] == [
+        "aten::linalg_inv_ex has no FLOP formula (flop_counter.register_flop_formula)"
+    ]
+    trained = by_hand(invert, "f32[6, 6] grad", "f32[6, 2]", train=True)
+    assert not any("with_effects" in why for why, _ in trained.totals.unknown)
