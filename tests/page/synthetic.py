@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from peek_backend.model import (
     SCHEMA_VERSION,
     BreakInfo,
@@ -31,6 +33,7 @@ from peek_backend.model import (
 
 FILE = "/srv/app/modeling_llama.py"
 NODES_A_LAYER = 60
+VIEWS = frozenset(("view", "transpose", "operator.getitem"))
 HIDDEN, HEADS, HEAD_DIM, FFN, VOCAB = 512, 8, 64, 1376, 32000
 
 
@@ -56,8 +59,15 @@ class Builder:
         count = self.names.get(base, 0)
         self.names[base] = count + 1
         label = f"{base}_{count}" if count else base
+        if isinstance(value, TensorMeta):
+            value = replace(value, storage=self.storage(target, args))
         self.nodes.append(NodeRecord(len(self.nodes), label, op, target, tuple(args), {}, value, source))
         return Leaf(node=len(self.nodes) - 1)
+
+    def storage(self, target: str, args) -> int:
+        """A view is of its first argument's storage, all else has one of its own."""
+        base = self.nodes[args[0].node].value if target in VIEWS else None
+        return base.storage if base is not None else len(self.nodes)
 
     def input(self, name: str, value, kind: str = "parameter") -> Leaf:
         return self.add(
@@ -315,8 +325,9 @@ def resumed() -> GraphRecord:
     y = b.op("torch.argmax", (x, -1), tensor(1, "s0", dtype="int64"), 31, "token = logits.argmax(-1)")
     b.add("output", "output", ((y,),), None, None)
     return GraphRecord(
-        "1/0", "dynamo", tuple(b.nodes), (), name="generate ▸ resume#1", file=USER, line=31, frame=2
-    )
+        "1/0", "dynamo", tuple(b.nodes), (), name="generate ▸ resume#1", file=USER, line=31, frame=2,
+        symbols=(SymbolInfo("s0", ("logits.shape[1]",), 16, 2, 4096),),
+    )  # fmt: skip
 
 
 def breaks() -> tuple[BreakInfo, ...]:

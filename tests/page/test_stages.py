@@ -87,7 +87,7 @@ def test_the_overview_lists_what_is_kept_for_the_backward(open_page):
     assert "h = x * 2 model.py:7 cos" in text
     assert "compiles when it first runs" in text
     assert "FX graph cache: miss" in text
-    opened.tab.click("text=cos")
+    opened.tab.click("text=/^cos$/")
     assert opened.js("[app.graph.stage, app.graph.name(app.state.selected)]") == ["backward", "cos"]
 
 

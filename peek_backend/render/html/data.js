@@ -111,6 +111,22 @@ export class Graph {
   valueText(i) {
     return this.value(i)?.text ?? "";
   }
+  /** Bytes that a node reads and writes; -1 where they are not known. */
+  moved(i) {
+    const { read, written } = this.metrics;
+    return read[i] < 0 || written[i] < 0 ? -1 : read[i] + written[i];
+  }
+  /** FLOPs and moved bytes of all nodes. */
+  totals() {
+    if (!this.sums) {
+      this.sums = { flops: 0, moved: 0 };
+      for (let i = 0; i < this.n; i++) {
+        this.sums.flops += Math.max(0, this.metrics.flops[i]);
+        this.sums.moved += Math.max(0, this.moved(i));
+      }
+    }
+    return this.sums;
+  }
   place(i) {
     const file = this.text("file", i);
     return file ? `${baseName(file)}:${this.cols.line[i]}` : "";
@@ -165,5 +181,14 @@ export function bytesText(count) {
     if (Math.abs(count) < 1024 || unit === "TiB")
       return `${unit === "B" || count >= 100 ? count.toFixed(0) : count.toFixed(1)} ${unit}`;
     count /= 1024;
+  }
+}
+
+/** `812 FLOP`, `3.2 GFLOP`: decimal prefixes. */
+export function count(value, unit = "") {
+  for (const prefix of ["", "k", "M", "G", "T", "P"]) {
+    if (value < 1000 || prefix === "P")
+      return `${value < 10 && prefix ? value.toFixed(1) : Math.round(value)} ${prefix}${unit}`.trim();
+    value /= 1000;
   }
 }

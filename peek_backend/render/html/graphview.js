@@ -211,8 +211,10 @@ export class GraphView {
       this.overlaySelect,
       names.map((o) => h("option", { value: o.name, selected: o.name === (name ?? "") }, o.title)),
     );
+    scene.overlay = found;
     fill(
       this.legend,
+      found?.scale ? scaleBar(found.scale) : null,
       (found?.legend ?? this.kindLegend(scene)).map(([colour, text]) =>
         h("span", { role: "listitem" }, h("i", { style: { background: colour } }), text),
       ),
@@ -443,7 +445,7 @@ export class GraphView {
       fill(
         this.tip,
         h("b", graph.groupText("path", g) || text.title),
-        h("div.muted", [text.type, text.meta].filter(Boolean).join(" · ")),
+        h("div.muted", [text.type, text.meta, this.amount(item)].filter(Boolean).join(" · ")),
         text.note ? h("div", text.note) : null,
       );
     } else {
@@ -456,7 +458,9 @@ export class GraphView {
         h("div.mono", value?.full ?? ""),
         h(
           "div.muted",
-          [value?.bytes != null ? bytesText(value.bytes) : "", graph.place(item)].filter(Boolean).join(" · "),
+          [value?.bytes != null ? bytesText(value.bytes) : "", this.amount(item), graph.place(item)]
+            .filter(Boolean)
+            .join(" · "),
         ),
         graph.text("code", item) ? h("code", graph.text("code", item)) : null,
       );
@@ -468,9 +472,24 @@ export class GraphView {
     this.tip.style.top = `${py + 20 + hh > this.canvas.h ? Math.max(4, py - hh - 12) : py + 20}px`;
   }
 
+  /** What the overlay counts of an item, in words. */
+  amount(item) {
+    const { overlay: name } = this.app.state;
+    return name && name !== "bytes" ? (this.current.overlay?.text?.(item) ?? "") : "";
+  }
+
   hideTip() {
     this.tip.hidden = true;
   }
+}
+
+/** The colours of a scale side by side between its ends. */
+function scaleBar({ colours, lo, hi }) {
+  const bar = h(
+    "i.scale",
+    colours.map((c) => h("i", { style: { background: c } })),
+  );
+  return h("span", { role: "listitem" }, lo, bar, hi);
 }
 
 export function groupMask(tree, mask) {

@@ -446,10 +446,14 @@ class App {
     };
   }
 
+  dark() {
+    const { theme } = document.documentElement.dataset;
+    return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  }
+
   switchTheme() {
     const root = document.documentElement;
-    const now = root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-    root.dataset.theme = now === "dark" ? "light" : "dark";
+    root.dataset.theme = this.dark() ? "light" : "dark";
     this.set({ theme: root.dataset.theme });
     this.graphView.recolour();
     if (this.state.view === "stages") this.views.stages.wires();

@@ -1,9 +1,10 @@
 // Colours for nodes and containers by a fact: bytes, dtype, device, and any metric that the capture brings.
 
-import { bytesText } from "./data.js";
+import { bytesText, count } from "./data.js";
 
 // Viridis (matplotlib), read at eight points: order survives every form of colour blindness and greyscale.
-const SCALE = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"];
+const VIRIDIS = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"];
+const VIRIDIS_DOWN = [...VIRIDIS].reverse();
 // Okabe and Ito's eight, https://jfly.uni-koeln.de/color/
 const NAMED = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
 
@@ -11,64 +12,74 @@ export const OVERLAYS = [
   { name: "", title: "Colour: kind of op", when: () => true },
   {
     name: "bytes",
-    title: "Colour: bytes",
+    title: "Colour: bytes of the value",
     when: () => true,
-    make: (s) => amounts(s, (i) => s.graph.value(i)?.bytes ?? null, bytesText),
+    make: (s, dark) => amounts(s, (i) => s.graph.value(i)?.bytes ?? null, bytesText, { dark }),
   },
   { name: "dtype", title: "Colour: dtype", when: () => true, make: (s) => names(s, (i) => s.graph.value(i)?.dtype) },
   { name: "device", title: "Colour: device", when: () => true, make: (s) => names(s, (i) => s.graph.value(i)?.device) },
   {
     name: "flops",
     title: "Colour: FLOPs",
-    when: (g) => !!g.metrics?.flops,
-    make: (s) =>
-      amounts(
-        s,
-        (i) => s.graph.metrics.flops[i],
-        (v) => count(v, "FLOP"),
-      ),
+    when: (g) => !!g.metrics?.flops.some((v) => v > 0),
+    make: (s, dark) => amounts(s, (i) => s.graph.metrics.flops[i], flopText, { dark, sum: true }),
+  },
+  {
+    name: "moved",
+    title: "Colour: bytes moved",
+    when: (g) => !!g.metrics,
+    make: (s, dark) => amounts(s, (i) => s.graph.moved(i), bytesText, { dark, sum: true }),
   },
   {
     name: "memory",
     title: "Colour: live memory",
     when: (g) => !!g.metrics?.memory,
-    make: (s) => amounts(s, (i) => s.graph.metrics.memory[i], bytesText),
+    make: (s, dark) => amounts(s, (i) => s.graph.metrics.memory[i], bytesText, { dark }),
   },
 ];
+
+export const flopText = (v) => count(v, "FLOP");
 
 export function overlay(name, scene, app) {
   const found = OVERLAYS.find((o) => o.name === name);
   if (!found?.make || !found.when(scene.graph, app)) return null;
+  const dark = app.dark();
+  const key = `${name} ${dark}`;
   scene.overlayCache ??= new Map();
-  if (!scene.overlayCache.has(name)) scene.overlayCache.set(name, found.make(scene));
-  return scene.overlayCache.get(name);
+  if (!scene.overlayCache.has(key)) scene.overlayCache.set(key, found.make(scene, dark));
+  return scene.overlayCache.get(key);
 }
 
-/** A sequential scale over powers: a container's colour is that of its largest node. */
-function amounts(scene, value, text) {
+/**
+ * A sequential scale over powers, strong where much is: dark on light ground, bright on dark. A container has the sum of its
+ * nodes (`sum`), or the largest; nothing at all has no colour.
+ */
+function amounts(scene, value, text, { dark, sum = false }) {
   const { tree, graph } = scene;
+  const SCALE = dark ? VIRIDIS : VIRIDIS_DOWN;
   const best = new Float64Array(graph.n + tree.G).fill(-1);
-  let lo = Infinity;
-  let hi = 0;
   for (let i = 0; i < graph.n; i++) {
     const v = value(i);
-    if (v === null || v === undefined || tree.chip[i]) continue;
+    if (v === null || v === undefined || v < 0 || tree.chip[i]) continue;
     best[i] = v;
-    if (v > 0) {
-      lo = Math.min(lo, v);
-      hi = Math.max(hi, v);
-    }
-    for (let g = tree.groupOf[i]; g >= 0; g = tree.groups.parent[g]) best[graph.n + g] = Math.max(best[graph.n + g], v);
+    for (let g = graph.n + tree.groupOf[i]; g >= graph.n; g = graph.n + tree.groups.parent[g - graph.n])
+      best[g] = sum ? Math.max(0, best[g]) + v : Math.max(best[g], v);
   }
+  let lo = Infinity;
+  let hi = 0;
+  best.forEach((v, item) => {
+    if (v <= 0 || item === tree.root) return;
+    lo = Math.min(lo, v);
+    hi = Math.max(hi, v);
+  });
   const level = (v) =>
     hi <= lo ? SCALE.length - 1 : Math.round((Math.log(Math.max(v, lo) / lo) / Math.log(hi / lo)) * (SCALE.length - 1));
-  const legend =
-    hi > 0
-      ? SCALE.map((c, k) => [c, text(lo * (hi / lo) ** (k / (SCALE.length - 1)))])
-      : [["transparent", "nothing to colour"]];
   return {
-    fill: (item) => (best[item] >= 0 && hi > 0 ? SCALE[best[item] > 0 ? level(best[item]) : 0] : undefined),
-    legend,
+    fill: (item) => (best[item] > 0 ? SCALE[level(best[item])] : undefined),
+    amount: (item) => (best[item] >= 0 ? best[item] : null),
+    text: (item) => (best[item] > 0 ? text(best[item]) : ""),
+    scale: hi > 0 ? { colours: SCALE, lo: text(lo), hi: text(hi) } : null,
+    legend: hi > 0 ? [] : [["transparent", "nothing to colour"]],
   };
 }
 
@@ -91,12 +102,4 @@ function names(scene, value) {
     fill: (item) => (of[item] ? colour.get(of[item]) : undefined),
     legend: order.slice(0, 8).map((n) => [colour.get(n), `${n} (${counts.get(n)})`]),
   };
-}
-
-export function count(value, unit = "") {
-  for (const prefix of ["", "k", "M", "G", "T", "P"]) {
-    if (value < 1000 || prefix === "P")
-      return `${value < 10 && prefix ? value.toFixed(1) : Math.round(value)} ${prefix}${unit}`;
-    value /= 1000;
-  }
 }

@@ -5,6 +5,7 @@ import { fill, h } from "./dom.js";
 
 const KEPT = 15;
 const CAPTURED = ["dynamo", "fx"];
+const NUMBERS = new Set(["ops", "bytes"]);
 const MILD = new Set(["recompile", "graph break"]);
 const isOp = (g, i) => g.cols.op[i] >= 2 && g.cols.op[i] <= 4;
 
@@ -38,6 +39,7 @@ export class OverviewView {
         : null,
       (this.unread = problemSection(allProblems(capture))),
       h("section", h("h2", "Graphs"), this.graphs()),
+      this.cost(overview.cost),
       this.kinds(),
       capture.autograd.map((view) => this.kept(view)),
       this.phases(),
@@ -157,6 +159,37 @@ export class OverviewView {
       h("p", words.filter(Boolean).join("; ")),
       table(["value", "", "bytes", "", "made by", "read by"], saved.slice(0, KEPT).map(row)),
       saved.length > KEPT ? h("p.muted", `${saved.length - KEPT} smaller ones`) : null,
+    );
+  }
+
+  /** FLOPs, bytes, parameters and memory, and the modules that cost most. */
+  cost(cost) {
+    if (!cost) return null;
+    const { app } = this;
+    const most = Math.max(...cost.modules.map((m) => m.share ?? 0), 1e-9);
+    const name = (m) =>
+      m.module ? h("button.link", { onclick: () => app.search(`module:${m.module}`) }, m.path) : m.path;
+    const row = (m) =>
+      h(
+        "tr",
+        h("td", name(m)),
+        h("td.muted", m.kind),
+        h("td.right", m.flops),
+        h("td", m.share ? h("div.bars.thin", h("i.p0", { style: { width: `${(100 * m.share) / most}%` } })) : null),
+        h("td.right", m.share ? `${(100 * m.share).toFixed(1)} %` : ""),
+        h("td.right", m.moved),
+        h("td.right", m.parameters),
+      );
+    const titles = ["module", "", "FLOPs", "", "share", "bytes moved", "parameters"];
+    return h(
+      "section.cost",
+      h("h2", "Cost ", cost.estimated ? h("span.note", "worked out from shapes; each graph once") : null),
+      h(
+        "dl.env",
+        cost.rows.map((r) => [h("dt", r.label), h("dd", h("b", r.value), " ", h("span.muted", r.note))]),
+        cost.unknown.map((text) => [h("dt", "not counted"), h("dd", text)]),
+      ),
+      cost.modules.length ? table(titles, cost.modules.map(row), new Set(titles.slice(2))) : null,
     );
   }
 
@@ -286,12 +319,12 @@ export function problemSection(problems) {
 }
 
 /** A table that scrolls sideways where it must. */
-function table(titles, rows) {
+function table(titles, rows, right = NUMBERS) {
   const head = h(
     "thead",
     h(
       "tr",
-      titles.map((t) => h("th", { class: t === "ops" || t === "bytes" ? "right" : "" }, t)),
+      titles.map((t) => h("th", { class: t && right.has(t) ? "right" : "" }, t)),
     ),
   );
   return h("div.wide", h("table.list", head, h("tbody", rows)));

@@ -20,6 +20,7 @@ from ..view import GraphView
 from . import bundler
 from .edits import PageDiff, diff_payload
 from .kinds import KINDS, kind_css
+from .metrics import Metrics
 from .overview import facts, plain_html
 from .payload import capture_payload, clean, encode
 
@@ -69,6 +70,11 @@ def page(
     overview = facts(record)
     views = [GraphView(graph) for graph in record.graphs]
     payload = capture_payload(record, sources, diff.base if diff is not None else None, views)
+    metrics = Metrics(record)
+    roots = [graph for graph in payload["graphs"] if graph["parent"] is None and "side" not in graph]
+    for position, graph in enumerate(roots):
+        graph["metrics"] = metrics.columns(position)
+    overview["cost"] = metrics.facts()
     payload |= {"title": title, "overview": overview, "kinds": KINDS}
     if diff is not None:
         payload["diff"] = diff_payload(payload["graphs"], diff)

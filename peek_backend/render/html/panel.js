@@ -2,6 +2,7 @@
 
 import { bytesText, baseName } from "./data.js";
 import { fill, h, icon, ICONS } from "./dom.js";
+import { flopText } from "./overlays.js";
 
 const MANY = 24;
 
@@ -146,18 +147,40 @@ export class Panel {
   }
 
   metrics(i) {
-    const { metrics } = this.app.graph;
-    if (!metrics) return null;
-    const texts = {
-      flops: (v) => `${v.toLocaleString("en")} FLOP`,
-      memory: (v) => `${bytesText(v)} live`,
-      read: bytesText,
-      written: bytesText,
-    };
-    return this.section(
-      "Cost",
-      this.facts(Object.entries(metrics).map(([k, col]) => [k, col[i] == null ? "" : (texts[k] ?? String)(col[i])])),
-    );
+    const { graph } = this.app;
+    const { metrics } = graph;
+    if (!metrics || graph.cols.op[i] < 2 || graph.cols.op[i] === 5) return null;
+    const { flops, read, written, memory, unknown, estimated } = metrics;
+    const moved = graph.moved(i);
+    const known = (v, text) => (v >= 0 ? text(v) : "");
+    const title = h("h3", "Cost ", estimated ? h("span.note", "worked out from shapes") : null);
+    const facts = this.facts([
+      ["FLOPs", unknown[i] ? "" : known(flops[i], flopText)],
+      ["reads", known(read[i], bytesText)],
+      ["writes", known(written[i], bytesText)],
+      ["intensity", flops[i] > 0 && moved > 0 ? `${(flops[i] / moved).toPrecision(3)} FLOP per byte` : ""],
+      ["live memory", memory?.[i] >= 0 ? `${bytesText(memory[i])} while it runs` : ""],
+      ["not counted", unknown[i] ?? ""],
+    ]);
+    return h("section", title, facts);
+  }
+
+  /** FLOPs and bytes of all nodes of a container, with its share of the graph's. */
+  sums(item, tree) {
+    const { graph } = this.app;
+    const { metrics } = graph;
+    if (!metrics) return [];
+    const all = graph.totals();
+    const found = { flops: 0, moved: 0 };
+    for (const i of tree.leaves(item)) {
+      found.flops += Math.max(0, metrics.flops[i]);
+      found.moved += Math.max(0, graph.moved(i));
+    }
+    const share = (v, whole) => (whole > 0 ? `, ${((100 * v) / whole).toFixed(1)} % of the graph` : "");
+    return [
+      ["FLOPs", found.flops ? `${flopText(found.flops)}${share(found.flops, all.flops)}` : ""],
+      ["moves", found.moved ? `${bytesText(found.moved)}${share(found.moved, all.moved)}` : ""],
+    ];
   }
 
   source(i) {
@@ -286,6 +309,7 @@ export class Panel {
           ["parameters", params || ""],
           ["produces", bytesText(bytes)],
           ["repeats", text.times ? `${text.times} times` : ""],
+          ...this.sums(item, tree),
         ]),
       ),
       this.section(

@@ -14,6 +14,7 @@ export const EXAMPLES = {
   input: "input:weight",
   value: "value:s0",
   bytes: "bytes:>1M",
+  flops: "flops:>1G",
   kind: "kind:matmul",
 };
 
@@ -99,6 +100,7 @@ export class Index {
       shape: () => value((v) => shapeMatches(v.shape, word.replace(/\s/g, ""))),
       device: () => value((v) => v.device.includes(word)),
       bytes: () => value(bytesTest(word)),
+      flops: () => [this.metricTest("flops", word)],
       value: () => value((v) => v.text.includes(word)),
       module: () => [this.listTest(this.lower.map(globTest(word)), graph.cols.module)],
       kind: () => [
@@ -117,6 +119,13 @@ export class Index {
     return tests.length === 1 ? tests[0] : (i) => tests.some((t) => t(i));
   }
 
+  /** Whether a node's number of a metric passes; of nothing known none does. */
+  metricTest(name, word) {
+    const column = this.graph.metrics?.[name];
+    const passes = column && amountTest(word, 1000);
+    return (i) => !!passes && passes(column[i]);
+  }
+
   /** Whether the entry that a column's number names is a hit. */
   listTest(hit, column) {
     return (i) => column[i] >= 0 && hit[column[i]];
@@ -130,6 +139,7 @@ export class Index {
     };
     if (["dtype", "shape", "device"].includes(field)) return this.valueTest((v) => v[field] !== "");
     if (field === "bytes") return this.valueTest((v) => v.bytes !== null);
+    if (field === "flops") return this.metricTest("flops", ">0");
     if (field === "value") return this.valueTest(() => true);
     return (
       { module: filled("module"), file: filled("file"), input: filled("input", "input_kind") }[field] ?? (() => true)
@@ -185,11 +195,16 @@ function shapeMatches(shape, word) {
 }
 
 function bytesTest(word) {
-  const m = word.match(/^([<>]=?)?([\d.]+)([kmgt]?)i?b?$/);
+  const passes = amountTest(word.replace(/i?b$/, ""), 1024);
+  return (v) => v.bytes !== null && passes(v.bytes);
+}
+
+/** `>1M`, `<=20k`, or `5`, which is at least 5; a prefix is a power of `step`. */
+function amountTest(word, step) {
+  const m = word.match(/^([<>]=?)?([\d.]+)([kmgt]?)(?:flops?)?$/);
   if (!m) return () => false;
-  const limit = parseFloat(m[2]) * 1024 ** " kmgt".indexOf(m[3] || " ");
-  const compare = { "<": (a) => a < limit, "<=": (a) => a <= limit, ">": (a) => a > limit, ">=": (a) => a >= limit }[
+  const limit = parseFloat(m[2]) * step ** " kmgt".indexOf(m[3] || " ");
+  return { "<": (a) => a < limit, "<=": (a) => a <= limit, ">": (a) => a > limit, ">=": (a) => a >= limit }[
     m[1] ?? ">="
   ];
-  return (v) => v.bytes !== null && compare(v.bytes);
 }

@@ -2,6 +2,7 @@
 
 import { bytesText } from "./data.js";
 import { copyText, fill, h } from "./dom.js";
+import { flopText } from "./overlays.js";
 
 const ROW = 26;
 const COLUMNS = [
@@ -17,6 +18,15 @@ const COLUMNS = [
     number: (g, i) => g.value(i)?.bytes ?? -1,
     text: (g, i) => bytesText(g.value(i)?.bytes),
     right: true,
+  },
+  {
+    key: "flops",
+    title: "FLOPs",
+    number: (g, i) => g.metrics.flops[i],
+    text: (g, i) => (g.metrics.flops[i] > 0 ? flopText(g.metrics.flops[i]) : ""),
+    right: true,
+    wide: true,
+    when: (g) => g.metrics?.flops.some((v) => v > 0),
   },
   {
     key: "users",
@@ -73,7 +83,16 @@ export class TableView {
   }
 
   columns() {
-    return this.app.narrow() ? COLUMNS.filter((c) => !c.wide && c.key !== "bytes" && c.key !== "index") : COLUMNS;
+    const all = this.known();
+    return this.app.narrow() ? all.filter((c) => !c.wide && c.key !== "bytes" && c.key !== "index") : all;
+  }
+
+  /** The columns that this graph has. */
+  known() {
+    const { graph } = this.app;
+    return COLUMNS.filter(
+      (c) => (graph.hasColumn ??= {})[c.key] ?? (graph.hasColumn[c.key] = !c.when || c.when(graph)),
+    );
   }
 
   /** Columns as wide as most of their texts; where there is not room for all, the long ones give way. */
@@ -93,7 +112,7 @@ export class TableView {
   /** Rows in order: of the search if there is one, sorted by the chosen column. */
   update() {
     const { graph, hits } = this.app;
-    const column = COLUMNS.find((c) => c.key === this.sort.key) ?? COLUMNS[0];
+    const column = this.known().find((c) => c.key === this.sort.key) ?? COLUMNS[0];
     const rows = [];
     for (let i = 0; i < graph.n; i++) if (!hits || hits[i]) rows.push(i);
     if (column.key !== "index") {
@@ -214,12 +233,13 @@ export class TableView {
 
   text(format) {
     const { graph } = this.app;
-    const cells = this.rows.map((i) => COLUMNS.map((c) => c.text(graph, i)));
-    const titles = COLUMNS.map((c) => c.title);
+    const columns = this.known();
+    const cells = this.rows.map((i) => columns.map((c) => c.text(graph, i)));
+    const titles = columns.map((c) => c.title);
     if (format === "csv") return [titles, ...cells].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
     const line = (row) => `| ${row.map(markdownCell).join(" | ")} |`;
     return (
-      [line(titles), `|${COLUMNS.map((c) => (c.right ? " ---: |" : " --- |")).join("")}`, ...cells.map(line)].join(
+      [line(titles), `|${columns.map((c) => (c.right ? " ---: |" : " --- |")).join("")}`, ...cells.map(line)].join(
         "\n",
       ) + "\n"
     );

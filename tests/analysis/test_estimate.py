@@ -1,0 +1,94 @@
+"""Prices from shapes, held against those that torch's own formulas gave."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from peek_backend.analysis.cost import Sizes, costs
+from peek_backend.analysis.estimate import estimated, is_priced
+from peek_backend.analysis.memory import timeline
+from peek_backend.model import CaptureRecord, GraphRecord
+
+torch = pytest.importorskip("torch")
+
+
+class Every(torch.nn.Module):
+    """Each kind of op that has FLOPs, and some that have none."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(50, 32)
+        self.wide = torch.nn.Linear(32, 64)
+        self.conv = torch.nn.Conv1d(64, 32, 3, groups=2)
+        self.up = torch.nn.ConvTranspose1d(32, 16, 2)
+        self.norm = torch.nn.LayerNorm(32)
+
+    def forward(self, ids):
+        x = self.norm(self.table(ids))
+        heads = x.view(x.shape[0], x.shape[1], 4, 8).transpose(1, 2)
+        x = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).flatten(2)
+        y = self.up(self.conv(self.wide(x).transpose(1, 2)))
+        square = torch.baddbmm(x @ x.transpose(1, 2), x, x.transpose(1, 2))
+        square.add_(1)
+        return y.relu().sum() + torch.addmm(square[0], x[0], x[0].T).sum()
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["inference", "training"])
+def priced(request) -> CaptureRecord:
+    """A dry run, every node with the price of torch's formulas."""
+    import peek_backend
+
+    return peek_backend.dryrun(Every, "i64[batch=4, 12]", device="cpu", train=request.param)
+
+
+def bare(record: CaptureRecord) -> CaptureRecord:
+    """The record without prices."""
+    graphs = [replace(g, nodes=tuple(replace(n, cost=None) for n in g.nodes)) for g in record.graphs]
+    return replace(record, graphs=tuple(graphs))
+
+
+def flops(graph: GraphRecord) -> dict[str, object]:
+    """FLOPs by node at the sizes seen while tracing; nodes without any are left out."""
+    sizes = Sizes()
+    found = {n.name: sizes.at(n.cost.flops, graph) for n in graph.nodes if n.cost is not None}
+    return {name: number for name, number in found.items() if number}
+
+
+def test_flops_are_those_of_torch(priced):
+    """In every graph each product, convolution and attention has the FLOPs that FlopCounterMode counts."""
+    for graph, other in zip(priced.graphs, estimated(bare(priced)).graphs, strict=True):
+        if not is_priced(graph):
+            continue
+        unknown = {n.name for n in other.nodes if n.cost is not None and n.cost.unknown}
+        recorded = {name: number for name, number in flops(graph).items() if name not in unknown}
+        assert flops(other) == recorded, graph.key
+        assert recorded
+
+
+def test_what_has_no_formula_is_named(priced):
+    """A backward convolution's FLOPs do not follow from shapes: it says so, and counts none."""
+    found = {
+        n.target
+        for g in estimated(bare(priced)).graphs
+        for n in g.nodes
+        if n.cost is not None and n.cost.unknown
+    }
+    assert found <= {"aten.convolution_backward.default"}
+
+
+def test_bytes_and_memory_come_near(priced):
+    """Bytes moved and the peak are within a fifth of what torch's kernels move and keep."""
+    sizes = Sizes()
+    known, guess = costs(priced, sizes), costs(estimated(bare(priced)), sizes)
+    assert guess.bytes == pytest.approx(known.bytes, rel=0.2)
+    assert guess.parameters == known.parameters
+    assert timeline(estimated(bare(priced))).peak == pytest.approx(timeline(priced).peak, rel=0.2)
+
+
+def test_recorded_prices_are_kept(priced):
+    """A graph that has prices is returned as it is, one without gets some."""
+    for graph, other in zip(priced.graphs, estimated(priced).graphs, strict=True):
+        assert (other is graph) == is_priced(graph)
+        assert is_priced(other)
+    assert not any(map(is_priced, bare(priced).graphs))
