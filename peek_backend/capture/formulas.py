@@ -73,7 +73,20 @@ def _distance(a: torch.Tensor, b: torch.Tensor, *_rest: Any, **_kw: Any) -> Any:
     return 2 * math.prod(a.shape[:-1]) * b.shape[-2] * (a.shape[-1] + 2)
 
 
+def _recurrent(x: torch.Tensor, *weights: Any, **_kw: Any) -> Any:
+    """Every step multiplies its input and the state before it with all gates' matrices; biases, the 1-d ones, are added."""
+    matrices = [w for w in tensors_in(weights[:2]) if w.dim() == 2]
+    return 2 * math.prod(x.shape[:-1]) * sum(w.numel() for w in matrices)
+
+
+def _recurrent_backward(x: torch.Tensor, *weights: Any, **_kw: Any) -> Any:
+    """As many products for the gradients of input and state as for those of the matrices."""
+    return 2 * _recurrent(x, *weights)
+
+
 _OWN = {
+    "mkldnn_rnn_layer": _recurrent,
+    "mkldnn_rnn_layer_backward": _recurrent_backward,
     "_scaled_dot_product_flash_attention_for_cpu": _attention,
     "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
     "_scaled_dot_product_fused_attention_overrideable": _attention,
@@ -106,7 +119,7 @@ def has_formula(packet: Any) -> bool:
 
 
 _UNCOUNTED = ("linalg_", "_linalg_", "cholesky", "_cholesky", "triangular_solve", "lu_", "ormqr", "geqrf", "_fft_",
-              "_cudnn_rnn", "_miopen_rnn", "mkldnn_rnn_layer", "_trilinear", "_cdist_", "_pdist_", "histogram")  # fmt: skip
+              "_cudnn_rnn", "_miopen_rnn", "_trilinear", "_cdist_", "_pdist_", "histogram")  # fmt: skip
 _ARE_CHECKS = ("_linalg_check_errors", "linalg_vector_norm", "linalg_cross")
 
 

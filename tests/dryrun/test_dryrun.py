@@ -201,6 +201,27 @@ def test_graph_breaks_go_on():
     assert record.cost.flops == 2 * 2 * 8**3
 
 
+def test_what_runs_outside_of_graphs_is_told():
+    """A module that Dynamo leaves to eager is named in the price, with the way to have it traced; then its products count."""
+
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(8, 16, batch_first=True)
+
+        def forward(self, x):
+            return self.lstm(x)[0]
+
+    cost = peek_backend.dryrun(Recurrent, "f32[2, 5, 8]").cost
+    assert cost.flops == 0
+    assert "Recurrent.forward (test_dryrun.py" in str(cost)
+    assert "allow_rnn=True" in str(cost)
+    assert json.loads(cost.to_json())["eager"][0]["frame"].endswith("Recurrent.forward")
+    with torch._dynamo.config.patch(allow_rnn=True):
+        cost = peek_backend.dryrun(Recurrent, "f32[2, 5, 8]", train=True).cost
+    assert cost.totals.forward_flops == 2 * 2 * 5 * (8 + 16) * 4 * 16
+
+
 def test_an_op_without_a_fake_kernel_is_named_with_its_stub():
     """A custom op that does not say its shapes is named with its schema and the ``register_fake`` to write."""
     with torch.library._scoped_library("peek_nofake", "FRAGMENT") as library:
