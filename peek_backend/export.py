@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tokenize
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -137,7 +139,42 @@ def _markdown(record: CaptureRecord) -> str:
 def _page(record: CaptureRecord) -> str:
     from .render.html import page
 
-    return page(record)
+    return page(record, sources=source_texts(record))
+
+
+MAX_SOURCE = 400_000
+MAX_SOURCES = 3_000_000
+"""Characters of one source file, and of all of them, that a page carries."""
+
+
+def source_texts(record: CaptureRecord) -> dict[str, str]:
+    """The texts of the source files that the nodes name and that are there, those with most nodes first, up to a size."""
+    counts = Counter(
+        node.source.file
+        for graph in record.graphs
+        for part in (graph, *graph.children)
+        for node in part.nodes
+        if node.source is not None and node.source.file
+    )
+    found: dict[str, str] = {}
+    left = MAX_SOURCES
+    for path, _ in counts.most_common():
+        text = _source_text(path)
+        if text is not None and len(text) <= min(MAX_SOURCE, left):
+            found[path] = text
+            left -= len(text)
+    return found
+
+
+def _source_text(path: str) -> str | None:
+    """A Python file's text in the encoding that it declares; None for what is no readable file."""
+    try:
+        if not Path(path).is_file() or Path(path).stat().st_size > 4 * MAX_SOURCE:
+            return None
+        with tokenize.open(path) as file:
+            return file.read()
+    except (OSError, SyntaxError, UnicodeError, ValueError):
+        return None
 
 
 def graph_paths(graphs: Sequence[GraphRecord], path: Path) -> list[Path]:

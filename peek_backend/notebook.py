@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from .errors import PeekError
-from .export import draw
+from .export import draw, source_texts
 from .model import CaptureRecord
 
 FOLDER = Path("peek-out")
@@ -16,7 +16,7 @@ def bundle(record: CaptureRecord) -> dict[str, str]:
     """The record by MIME type. Never raises for want of Graphviz or of a place to write: what cannot be made is left out."""
     from .render.html import notebook_bundle
 
-    return notebook_bundle(record, svg=_picture(record), write=_write)
+    return notebook_bundle(record, svg=_picture(record), write=_write, sources=source_texts(record))
 
 
 def _picture(record: CaptureRecord) -> str | None:

@@ -64,7 +64,8 @@ def page(
     """The page of a capture as HTML text.
 
     ``diff`` adds the diff view and marks its edits in the graphs. ``sources`` are texts of source files by path: with
-    them the source view shows whole files, without only the lines that made nodes.
+    them the source view shows whole files, without only the lines that made nodes; so for a file that is no longer as
+    it was captured.
     """
     title = clean(title or default_title(record))
     overview = facts(record)
@@ -124,16 +125,21 @@ MAX_INLINE = 1_500_000
 
 
 def notebook_bundle(
-    record: CaptureRecord, *, svg: str | None = None, write: Callable[[str], str] | None = None
+    record: CaptureRecord,
+    *,
+    svg: str | None = None,
+    write: Callable[[str], str] | None = None,
+    sources: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """What a notebook shows of a record, by MIME type: ``text/plain`` a folded tree, ``text/html`` the page in a sandboxed frame.
 
     ``svg``, a folded picture where Graphviz is at hand, is for readers that show no frames. ``write`` keeps a page over
-    MAX_INLINE in a file and returns its name for a link; without it a big page shows as the plain overview.
+    MAX_INLINE in a file and returns its name for a link; without it a big page shows as the plain overview. ``sources`` are
+    those of ``page``.
     """
     from ..text import render_text
 
-    html = page(record)
+    html = page(record, sources=sources)
     bundle = {"text/plain": render_text(record, format="tree", width=120)}
     if svg is not None:
         bundle["image/svg+xml"] = svg

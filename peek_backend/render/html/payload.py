@@ -96,7 +96,8 @@ def capture_payload(
     graphs = _graphs(record, strings, values, 0, views)
     if base is not None:
         graphs += [graph | {"side": "before"} for graph in _graphs(base, strings, values, len(graphs), ())]
-    files = {path: text for path, text in (sources or {}).items() if path in strings.index}
+    files = {path: text.splitlines() for path, text in (sources or {}).items() if path in strings.index}
+    changed = [path for path, lines in files.items() if not _is_unchanged(record, path, lines)]
     return {
         "version": VERSION,
         "environment": plain(record.environment),
@@ -108,9 +109,26 @@ def capture_payload(
         "notes": plain(record.notes),
         "autograd": [_autograd(view, graphs) for view in autograd_views(record)],
         "values": values.rows,
-        "sources": {clean(path): [clean(line) for line in text.splitlines()] for path, text in files.items()},
+        "sources": {
+            clean(p): [clean(line) for line in lines] for p, lines in files.items() if p not in changed
+        },
+        "changed": [clean(path) for path in changed],
         "strings": strings.texts(),
     }
+
+
+def _is_unchanged(record: CaptureRecord, path: str, lines: Sequence[str]) -> bool:
+    """Whether every line of a file that the capture has reads there as it did; so for a file of which it has none."""
+    recorded = {
+        (node.source.line, node.source.code)
+        for graph, _ in flat_graphs(record)
+        for node in graph.nodes
+        if node.source is not None and node.source.file == path and node.source.line and node.source.code
+    }
+    return all(
+        0 < line <= len(lines) and lines[line - 1].strip().startswith(code.strip().split("\n")[0].strip())
+        for line, code in recorded
+    )
 
 
 def _graphs(

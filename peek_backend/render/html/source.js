@@ -5,6 +5,9 @@ import { fill, h } from "./dom.js";
 
 const MAX_LINES = 4000;
 const MAX_CHIPS = 7;
+/** Lines around one that made nodes, and the fewest that are folded. */
+const CONTEXT = 2;
+const FOLD = 4;
 
 export class SourceView {
   constructor(app) {
@@ -68,23 +71,68 @@ export class SourceView {
 
   render(lines, node) {
     const whole = this.app.capture.sources[this.file];
-    const numbers = [...lines.keys()].sort((a, b) => a - b).slice(0, MAX_LINES);
+    const rows = whole ? this.wholeFile(whole, lines, node) : this.madeLines(lines, node);
+    fill(this.code, h("header", h("code", this.file), this.state(whole)), rows);
+    const on = this.code.querySelector(".on") ?? this.code.querySelector(".made");
+    if (on) on.scrollIntoView({ block: "center" });
+    else this.code.scrollTop = 0;
+  }
+
+  /** Why only the recorded lines show, where that is so. */
+  state(whole) {
+    if (whole) return null;
+    const why = this.app.capture.changed.includes(this.file)
+      ? "The file has changed since the capture"
+      : "The file was not there when this page was written";
+    return h("p.muted", `${why}: only the lines that made nodes show, as they were recorded.`);
+  }
+
+  /** The lines that made nodes, under the names of their functions. */
+  madeLines(lines, node) {
     const rows = [];
     let before = null;
     let func = "";
-    const list = whole ? whole.slice(0, MAX_LINES).map((_, k) => k + 1) : numbers;
-    for (const n of list) {
+    for (const n of [...lines.keys()].sort((a, b) => a - b).slice(0, MAX_LINES)) {
       const entry = lines.get(n);
-      if (!whole && entry.function && entry.function !== func) {
+      if (entry.function && entry.function !== func) {
         rows.push(h("div.gap", h("span.no"), h("code.muted", `def ${(func = entry.function)}`)));
         before = null;
       } else if (before !== null && n > before + 1) rows.push(h("div.gap", h("span.no", "⋮")));
-      rows.push(this.row(n, whole ? whole[n - 1] : entry.code, entry, node));
+      rows.push(this.row(n, entry.code, entry, node));
       before = n;
     }
-    fill(this.code, h("header", h("code", this.file)), rows);
-    const on = this.code.querySelector(".on");
-    if (on) on.scrollIntoView({ block: "center" });
+    return rows;
+  }
+
+  /** The file; far from the lines that made nodes its lines are folded, the definitions around those lines are not. */
+  wholeFile(whole, lines, node) {
+    const shown = new Set(this.line ? around(this.line, whole.length) : []);
+    for (const n of lines.keys()) for (const k of [...around(n, whole.length), ...definitions(whole, n)]) shown.add(k);
+    const rows = [];
+    for (let n = 1; n <= whole.length && rows.length < MAX_LINES; n++) {
+      if (shown.has(n)) {
+        rows.push(this.row(n, whole[n - 1], lines.get(n), node));
+        continue;
+      }
+      const from = n;
+      while (n < whole.length && !shown.has(n + 1)) n++;
+      rows.push(...(n - from < FOLD ? this.between(whole, from, n) : [this.folded(whole, from, n)]));
+    }
+    return rows;
+  }
+
+  between(whole, from, to) {
+    return whole.slice(from - 1, to).map((code, k) => this.row(from + k, code, undefined, null));
+  }
+
+  /** A run of lines that made nothing, in one; a click shows them. */
+  folded(whole, from, to) {
+    const open = (e) => {
+      const rows = this.between(whole, from, to);
+      e.currentTarget.parentNode.replaceWith(...rows);
+      rows[0].scrollIntoView({ block: "nearest" });
+    };
+    return h("div.gap", h("span.no", "⋮"), h("button.link", { onclick: open }, `${to - from + 1} lines`));
   }
 
   row(n, code, entry, node) {
@@ -133,3 +181,25 @@ const total = (lines) => {
   for (const e of lines.values()) n += e.nodes.length;
   return n;
 };
+
+/** Line numbers near `n`. */
+function around(n, last) {
+  const found = [];
+  for (let k = Math.max(1, n - CONTEXT); k <= Math.min(last, n + CONTEXT); k++) found.push(k);
+  return found;
+}
+
+const indent = (line) => (line.trim() ? line.length - line.trimStart().length : Infinity);
+
+/** The lines of the `def` and `class` that line `n` stands in. */
+function definitions(lines, n) {
+  const found = [];
+  let depth = indent(lines[n - 1] ?? "");
+  for (let k = n - 1; k >= 1 && depth > 0; k--) {
+    const line = lines[k - 1];
+    if (indent(line) >= depth || !/^\s*(async\s+)?(def|class)\s/.test(line)) continue;
+    found.push(k);
+    depth = indent(line);
+  }
+  return found;
+}
