@@ -41,6 +41,7 @@ WARN: dict[str, str] = {
     "type:stride": "strides changed",
     "constant:tolerance": "constant changed within tolerance",
     "input:order": "order of inputs changed",
+    "module:renamed": "module renamed",  # the graph is the same, the keys of a state_dict are others
     "break:removed": "graph break is gone",
     "frame:captured": "frame is captured now",
     "graph:removed": "graph is gone",
@@ -60,6 +61,9 @@ INFO: dict[str, str] = {
     "source": "source text changed",
     "symbol": "symbol renamed",
     "input:renamed": "input renamed",
+    "frame:renamed": "frame renamed",
+    "break:reason": "another reason for a graph break",
+    "frame:reason": "another reason for eager",
     "recompile:reason": "another reason for a recompile",
     "note": "another note",
 }
@@ -90,6 +94,7 @@ class Edit(Struct, frozen=True, omit_defaults=True):
     what was before and after, where that says more. ``node`` and ``old_node`` index the nodes of the graph (of its body).
     ``follows`` counts the types that changed because of this, ``sample`` is one of them. ``count`` is more than 1 only for
     kinds that are told as a number (``20 nodes renamed``). ``delta`` is a constant's change, relative to the larger value.
+    ``leads_to`` are the kinds of edits that follow from a break, each with what is told of it, or nothing.
     """
 
     kind: str
@@ -106,6 +111,7 @@ class Edit(Struct, frozen=True, omit_defaults=True):
     sample: str = ""
     count: int = 1
     delta: float | None = None
+    leads_to: tuple[tuple[str, str], ...] = ()
 
 
 class GraphDiff(Struct, frozen=True):
@@ -140,6 +146,10 @@ class Group(Struct, frozen=True):
     @property
     def follows(self) -> int:
         return sum(edit.follows for edit in self.edits)
+
+    @property
+    def leads_to(self) -> tuple[tuple[str, str], ...]:
+        return tuple(dict.fromkeys([lead for edit in self.edits for lead in edit.leads_to]))
 
     @property
     def first(self) -> Edit:

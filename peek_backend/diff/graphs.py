@@ -7,7 +7,7 @@ inserted op) is folded under it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -19,21 +19,26 @@ from peek_backend.snapshot.graphfile_types import type_text
 from .edits import Edit, GraphDiff
 from .inputs import match_inputs
 from .match import Interner, Matching, Side, longest_increasing
-from .symbols import SymbolMap, TypeComparer, guard_edits, match_symbols
+from .modules import renamed_modules, renamed_path
+from .symbols import SymbolMap, TypeComparer, guard_edits, match_symbols, unbacked_range_edits
 from .texts import call_text, change, delta, operand_texts, owner, place_key, short
 
 _UNBACKED = re.compile(r"u[0-9]+")
+MAX_NAMED = 3
+"""Inputs that one edit names."""
 Pairs = tuple[tuple[int, int], ...]
 
 
 def compare_graphs(old: Graph, new: Graph) -> GraphDiff:
     """Two graphs of the same frame: their matched nodes and all edits, those of their bodies too."""
-    inputs = match_inputs(old.inputs, new.inputs, by_position=new.resume > 0)
+    modules = renamed_modules(old.inputs, new.inputs)
+    inputs = match_inputs(old.inputs, new.inputs, by_position=new.resume > 0, modules=modules)
     pairs = [(old.inputs[i], new.inputs[j]) for i, j in inputs]
     symbols, edits = match_symbols(old, new, pairs)
     edits = [*edits, *guard_edits(old, new, symbols)]
+    edits += [Edit("module:renamed", new.title, owner(b), b, "", a, b) for a, b in modules.items()]
     words = Interner()
-    root = _Comparison(old, new, new.title, inputs, symbols, words, edits)
+    root = _Comparison(old, new, new.title, inputs, symbols, words, edits, modules)
     found, bodies = list(root.edits()), []
     todo, seen = list(root.body_pairs()), set()
     while todo:
@@ -43,10 +48,12 @@ def compare_graphs(old: Graph, new: Graph) -> GraphDiff:
         seen.add((a, b))
         left, right = old.bodies[a], new.bodies[b]
         inputs = match_inputs(left.inputs, right.inputs, by_position=True)
-        inner = _Comparison(left, right, f"{new.title}/{right.name}", inputs, symbols, words, [])
+        title = f"{new.title}/{right.name}"
+        inner = _Comparison(left, right, title, inputs, symbols, words, [], modules)
         found += inner.edits()
         bodies.append((a, b, inner.pairs()))
         todo += inner.body_pairs()
+    found += unbacked_range_edits(old, new, symbols)
     return GraphDiff(new.title, old, new, root.pairs(), tuple(bodies), tuple(found))
 
 
@@ -62,14 +69,16 @@ class _Comparison:
         symbols: SymbolMap,
         words: Interner,
         known: list[Edit],
+        modules: Mapping[str, str],
     ):
+        self.modules = modules
         self.old_graph, self.new_graph, self.title, self.inputs = old, new, title, inputs
         self.symbols = symbols
         left, right = (
             _open_unbacked if symbols.is_identity else partial(_common, symbols, is_old)
             for is_old in (True, False)
         )
-        self.m = Matching(Side(old, words, left), Side(new, words, right), inputs)
+        self.m = Matching(Side(old, words, left, modules), Side(new, words, right), inputs)
         self.old, self.new = self.m.old, self.m.new
         self.types = TypeComparer(symbols)
         self.learn_unbacked()
@@ -167,12 +176,22 @@ class _Comparison:
         order = [j for _, j in self.inputs]
         moved = len(order) - len(longest_increasing(order))
         if moved:
-            self.add(Edit("input:order", self.title, text="order of placeholders", count=moved))
+            self.add(self.order_of_inputs(order, moved))
+
+    def order_of_inputs(self, order: Sequence[int], moved: int) -> Edit:
+        """The calling convention's order: the first of those that moved."""
+        kept = {order[k] for k in longest_increasing(order)}
+        names = [self.new.inputs[j].name for j in order if j not in kept]
+        shown = ", ".join(names[:MAX_NAMED]) + (
+            f" … and {len(names) - MAX_NAMED} more" if moved > MAX_NAMED else ""
+        )
+        return Edit("input:order", self.title, target=names[0], text=f"{shown} moved", count=moved)
 
     def input_edits(self, before: Input, after: Input, position: int) -> None:
         for kind in self.types.compare(before.type, after.type):
             self.add(self.input_edit(kind, after, type_text(before.type), type_text(after.type)), position)
-        if before.name != after.name and isinstance(self.new_graph, Graph):
+        told = renamed_path(before.name, self.modules) if self.modules else before.name
+        if told != after.name and isinstance(self.new_graph, Graph):
             self.add(
                 Edit(
                     "input:renamed",
@@ -391,20 +410,21 @@ class _Comparison:
 
     def labels_edits(self) -> None:
         """What is told for information only: labels, modules, source lines."""
-        names = modules = sources = 0
+        names = modules = 0
+        lines = set()
         for i, j in self.pairs():
             a, b = self.old.nodes[i], self.new.nodes[j]
             if a.label != b.label:
-                if a.module != b.module:
-                    modules += 1
-                else:
+                if a.module == b.module:
                     names += 1
+                elif not self.modules or renamed_path(a.module, self.modules) != b.module:
+                    modules += 1
             if a.place is not b.place and place_key(a.place) != place_key(b.place):
-                sources += 1
+                lines.add((place_key(a.place), place_key(b.place)))
         for kind, count, text in (
             ("name", names, "nodes"),
             ("module", modules, "nodes"),
-            ("source", sources, "source lines"),
+            ("source", len(lines), "source lines"),
         ):
             if count:
                 self.add(Edit(kind, self.title, text=text, count=count))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from peek_backend.model.snapshot import Input, SymType, TensorType, Type
 
+from .modules import renamed_path
 
-def match_inputs(old: Sequence[Input], new: Sequence[Input], by_position: bool) -> list[tuple[int, int]]:
+
+def match_inputs(
+    old: Sequence[Input], new: Sequence[Input], by_position: bool, modules: Mapping[str, str] | None = None
+) -> list[tuple[int, int]]:
     """Inputs that are the same: by name; those left by type in order, since an argument may be renamed;
-    a module's parameters and buffers are their names.
+    a module's parameters and buffers are their names, under the new names of ``modules``.
 
     ``by_position`` is for inputs whose names are locals (a resume function's, a body's): they match by position first.
     """
@@ -17,7 +21,8 @@ def match_inputs(old: Sequence[Input], new: Sequence[Input], by_position: bool) 
     if by_position and len(old) == len(new) and all(map(_alike, old, new)):
         return [(i, i) for i in range(len(old))]
     names = {entry.name: j for j, entry in enumerate(new)}
-    pairs = [(i, names[entry.name]) for i, entry in enumerate(old) if entry.name in names]
+    now = [renamed_path(entry.name, modules) if modules else entry.name for entry in old]
+    pairs = [(i, names[name]) for i, name in enumerate(now) if name in names]
     for key in (_shape_key, _kind_key):
         left, right = {i for i, _ in pairs}, {j for _, j in pairs}
         free: dict[Hashable, list[int]] = {}

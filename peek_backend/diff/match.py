@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 from peek_backend.model.snapshot import Body, Call, Graph, Input, Node, TupleType
 
 from .effects import is_impure, is_view, writes_first
+from .modules import renamed_path
 
 GAP_CELLS = 40_000
 """Most table cells that one gap may cost; a larger gap is left to the steps after it."""
@@ -40,11 +41,19 @@ class Side:
     """One graph taken apart for matching.
 
     Positions count inputs, then nodes, as operands do. ``calls`` and ``targets`` number each node's (target, template) and
-    target, ``operands`` are without bodies. ``home`` is the position whose memory a position shares, ``state`` are
+    target, ``operands`` are without bodies. ``modules`` are new names of
+    renamed modules. ``home`` is the position whose memory a position shares, ``state`` are
     the latest writers of what a node reads, where it does not name them.
     """
 
-    def __init__(self, graph: Graph | Body, words: Interner, template: Callable[[str], str]):
+    def __init__(
+        self,
+        graph: Graph | Body,
+        words: Interner,
+        template: Callable[[str], str],
+        modules: Mapping[str, str] | None = None,
+    ):
+        self._renamed = modules or {}
         self.inputs: Sequence[Input] = graph.inputs
         self.nodes: Sequence[Node] = graph.nodes
         self.output: Call = graph.output
@@ -73,6 +82,8 @@ class Side:
                 call = known[key] = words.of((target, template(node.template)))
             calls.append(call)
             module = node.label.rpartition(".")[0]
+            if self._renamed:
+                module = renamed_path(module, self._renamed)
             modules.append(words.setdefault(module, len(words)))
         return calls, targets, modules
 

@@ -16,6 +16,7 @@ from peek_backend.model.snapshot import (
     Input,
     NoneType,
     OpaqueType,
+    Place,
     ScalarType,
     SizeType,
     Symbol,
@@ -31,7 +32,11 @@ from peek_backend.snapshot.graphfile_symbols import IN_TEMPLATE
 from .edits import Edit
 
 _SYMBOL = re.compile(r"[su][0-9]+")
-_SINGLE_BOUND = re.compile(r"[su][0-9]+ (?:<=|<|>=|>) -?[0-9]+")
+_BOUNDS = re.compile(
+    r"(?:(?P<lower>-?[0-9]+) (?P<left><=?|>=?) )?(?P<name>[su][0-9]+)(?: (?P<right><=?|>=?) (?P<upper>-?[0-9]+))?"
+)
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NUMBER = re.compile(r"-?\d+")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -179,7 +184,8 @@ def match_symbols(
         elif right and isinstance(a, int) and new_to_old.setdefault(b, str(a)) == str(a):
             say("dim:dynamic", b, where, str(a), f"{b} {ranges[True].get(b, '')}".strip())
     numbers = {symbol: value for symbol, value in new_to_old.items() if value.lstrip("-").isdigit()}
-    edits += _range_edits(old, new, old_to_new)
+    backed = {a: b for a, b in old_to_new.items() if not a.startswith("u")}
+    edits += range_edits(old, new, backed)
     return SymbolMap(old_to_new, numbers), edits or list(_name_edits(old, new))
 
 
@@ -203,41 +209,90 @@ def _name_edits(old: Graph, new: Graph) -> Iterator[Edit]:
         yield Edit("symbol", new.title, text="symbols", count=len(after - before) or len(before - after))
 
 
-def _range_edits(old: Graph, new: Graph, names: Mapping[str, str]) -> Iterator[Edit]:
-    """Symbols that may take fewer values, or more."""
-    after = {symbol.name: symbol for symbol in new.symbols}
-    for symbol in old.symbols:
-        other = after.get(names.get(symbol.name, ""))
-        if other is None or (symbol.lower, symbol.upper) == (other.lower, other.upper):
-            continue
-        infinity = float("inf")
-        a = (
-            -infinity if symbol.lower is None else symbol.lower,
-            infinity if symbol.upper is None else symbol.upper,
-        )
-        b = (
-            -infinity if other.lower is None else other.lower,
-            infinity if other.upper is None else other.upper,
-        )
-        narrower = b[0] > a[0] or b[1] < a[1]
-        where = other.sources[0] if other.sources else other.name
-        kind = "range:narrowed" if narrower else "range:widened"
-        yield Edit(kind, new.title, target=where, text=where, old=_range_text(symbol), new=_range_text(other))
+def range_edits(old: Graph, new: Graph, names: Mapping[str, str]) -> Iterator[Edit]:
+    """Symbols that may take fewer values, or more; ``names`` maps the old graph's symbols to the new one's.
+
+    One that is used and not declared is taken as unbounded.
+    """
+    before, after = ({symbol.name: symbol for symbol in graph.symbols} for graph in (old, new))
+    for name, partner in names.items():
+        if _is_symbol(partner) and (name in before or partner in after):
+            a, b = before.get(name) or Symbol(name), after.get(partner) or Symbol(partner)
+            yield from _range_edit(a, b, new)
+
+
+def _range_edit(old: Symbol, new: Symbol, graph: Graph) -> Iterator[Edit]:
+    where = next(iter((*new.sources, *old.sources)), new.name)
+    if old.type != new.type:
+        yield Edit("type:other", graph.title, target=where, text=where, old=old.type, new=new.type)
+    a, b = _bounds(old), _bounds(new)
+    if a == b:
+        return
+    narrower = b[0] > a[0] or b[1] < a[1]
+    tight = [bound for bound, is_new in ((b[0], b[0] > a[0]), (b[1], b[1] < a[1])) if is_new]
+    place, why = _cause(new, graph, tight) if narrower else (None, "")
+    kind = "range:narrowed" if narrower else "range:widened"
+    yield Edit(
+        kind, graph.title, target=where, text=where, old=_range_text(old), new=_range_text(new), place=place,
+        leads_to=(("", why),) if why else (),
+    )  # fmt: skip
+
+
+def _bounds(symbol: Symbol) -> tuple[float, float]:
+    infinity = float("inf")
+    return (
+        -infinity if symbol.lower is None else symbol.lower,
+        infinity if symbol.upper is None else symbol.upper,
+    )
+
+
+def _cause(symbol: Symbol, graph: Graph, bounds: Iterable[float]) -> tuple[Place | None, str]:
+    """The line that gave a symbol its new bounds, and the condition that it asked for; known of a fresh capture only."""
+    mine = [reason for reason in graph.reasons if reason.symbol == symbol.name]
+    near = {str(int(n) + step) for n in bounds for step in (-1, 0, 1)}  # s0 > 3 gives the bound 4
+    spoken = [reason for reason in mine if near & set(_NUMBER.findall(reason.text))]
+    for reason in [*spoken, *mine]:
+        return reason.place, f"because {reason.text}{f', asked by {reason.by}' if reason.by else ''}"
+    return None, ""
+
+
+def unbacked_range_edits(old: Graph, new: Graph, symbols: SymbolMap) -> Iterator[Edit]:
+    """The same for symbols that nodes bring, once matched nodes have said which is which."""
+    names = {s.name: symbols.of(s.name) for s in old.symbols if s.name.startswith("u")}
+    known = {symbol.name for symbol in new.symbols}
+    yield from range_edits(old, new, {name: other for name, other in names.items() if other in known})
 
 
 def guard_edits(old: Graph, new: Graph, symbols: SymbolMap) -> Iterator[Edit]:
     """Conditions on sizes that are new or gone.
 
-    One whose symbol became a number is told by that already, and a bound of one symbol by its range.
+    One whose symbol became a number is told by that already, and a bound that a symbol's range holds by the range.
     """
-    before = {symbols.expr(text): text for text in old.guards}
-    after = {symbols.expr(text, False): text for text in new.guards}
+    before = {symbols.expr(text): text for text in old.guards if not _is_in_range(text, old)}
+    after = {symbols.expr(text, False): text for text in new.guards if not _is_in_range(text, new)}
     for key, text in after.items():
-        if key not in before and not _SINGLE_BOUND.fullmatch(key) and _speaks_of_symbols(key):
-            yield Edit("guard:added", new.title, target=text, text=text)
+        if key not in before and _speaks_of_symbols(key):
+            place = next((reason.place for reason in new.reasons if reason.text == text), None)
+            yield Edit("guard:added", new.title, target=text, text=text, place=place)
     for key, text in before.items():
-        if key not in after and not _SINGLE_BOUND.fullmatch(key) and _speaks_of_symbols(key):
+        if key not in after and _speaks_of_symbols(key):
             yield Edit("guard:removed", new.title, target=text, text=text)
+
+
+def _is_in_range(guard: str, graph: Graph) -> bool:
+    """Whether a guard bounds one symbol, no tighter than the symbol's range: ``s0 >= 3``, ``3 <= s0 <= 64``."""
+    found = _BOUNDS.fullmatch(guard)
+    symbol = found and next((s for s in graph.symbols if s.name == found["name"]), None)
+    if found is None or symbol is None:
+        return False
+    low, high = _bounds(symbol)
+    relations = [(found["right"], found["upper"])] if found["right"] else []
+    if found["left"]:
+        relations.append((_MIRRORED[found["left"]], found["lower"]))
+    return bool(relations) and all(
+        {"<=": high <= int(n), "<": high < int(n), ">=": low >= int(n), ">": low > int(n)}[sign]
+        for sign, n in relations
+    )
 
 
 def _speaks_of_symbols(text: str) -> bool:

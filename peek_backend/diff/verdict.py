@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .edits import INFO, Diff, Edit, Group, group_edits
+from .edits import IMPROVEMENTS, INFO, Diff, Edit, Group, group_edits
 from .policy import Allowance, Policy
 
 Level = Literal["fail", "warn", "allowed", "info"]
@@ -117,12 +117,15 @@ class _Judge:
             if allowance not in self.used:
                 self.used.append(allowance)
             return "allowed", str(allowance), ""
-        if not self.policy.fails(edit.kind):
+        kinds = [edit.kind]
+        if edit.kind not in IMPROVEMENTS:  # what follows from a break must not pass because breaks do
+            kinds += [kind for kind, _ in edit.leads_to]
+        if not any(map(self.policy.fails, kinds)):
             return ("fail" if self.strict else "warn"), "", ""
         if (
             self.confounded
             and self.policy.fail_on is None
-            and edit.kind not in CONFOUNDED_GATES
+            and CONFOUNDED_GATES.isdisjoint(kinds)
             and not self.strict
         ):
             return "warn", "", "environments differ"

@@ -138,6 +138,15 @@ class Symbol(Struct, frozen=True, gc=False):
     type: str = "int"
 
 
+class Reason(Struct, frozen=True, gc=False):
+    """A condition on a symbol and the user's line that asked for it. ``by`` is the op of torch through which it did."""
+
+    symbol: str
+    text: str
+    place: Place
+    by: str = ""
+
+
 class Body(Struct, frozen=True, gc=False):
     """The graph of a higher-order op (a branch of ``cond``)."""
 
@@ -151,8 +160,8 @@ class Graph(Struct, frozen=True, gc=False):
     """One captured graph. ``variant`` counts compiles of one code object from 1, ``resume`` continuations after a break.
 
     ``because`` says why a variant was compiled. ``bodies`` holds those of nested bodies too. ``fixed`` names sizes that torch
-    made static although they began as symbols, each with the line that asked; like ``Place.line`` it is known for a fresh
-    capture only.
+    made static although they began as symbols, each with the line that asked, ``reasons`` the conditions on those that stayed;
+    like ``Place.line`` they are known for a fresh capture only.
     """
 
     frame: str
@@ -168,6 +177,7 @@ class Graph(Struct, frozen=True, gc=False):
     output: Call = Call()
     bodies: tuple[Body, ...] = ()
     fixed: tuple[tuple[str, Place], ...] = ()
+    reasons: tuple[Reason, ...] = ()
 
     @property
     def title(self) -> str:

@@ -76,6 +76,7 @@ class GraphBuilder:
         return m.Graph(
             name, resume, variant, stage, self.record.call, self.because,
             tuple(self.symbols()), tuple(self.guards()), inputs, nodes, output, tuple(bodies), tuple(self.fixed()),
+            tuple(self.reasons()),
         )  # fmt: skip
 
     def symbols(self) -> Iterator[m.Symbol]:
@@ -106,6 +107,17 @@ class GraphBuilder:
             left, _, right = text.partition(" == ")
             if ours & set(_WORD.findall(text)) and left != right and not _ASSUMED.fullmatch(text):
                 yield text
+
+    def reasons(self) -> Iterator[m.Reason]:
+        """What made symbols that stayed narrower, with the user's line that asked for it."""
+        for info in self.record.symbols:
+            if info.replaced_by is None and info.name in self.names:
+                for fact in info.facts:
+                    if fact.user is not None and fact.kind in ("guard", "range", "assert"):
+                        text, _, by = fact.text.removesuffix(")").partition(" (asked by ")
+                        user = fact.user
+                        place = self.place_of(user.file, user.line, user.function, user.code)
+                        yield m.Reason(self.names[info.name], self.expressions.text(text), place, by)
 
     def fixed(self) -> Iterator[tuple[str, m.Place]]:
         """Sizes that began as symbols and are numbers now, with the user's line that made them so."""

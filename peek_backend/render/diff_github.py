@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from peek_backend.diff.verdict import LEVELS, Finding, Verdict
 
-from .diff_lines import change, follows_text, group_place, subject, where, words
+from .diff_lines import change, group_place, notes, subject, where, words
 from .escape import visible
 
 MAX_COMMANDS = 10
@@ -41,7 +41,7 @@ def _command(finding: Finding, verdict: Verdict, prefix: str) -> str:
         if place.line:
             properties.append(f"line={place.line}")
     properties.append(f"title={_property(f'{verdict.name}: {words(finding)}')}")
-    parts = [where(group), subject(group), change(group), follows_text(group)]
+    parts = [where(group), subject(group), change(group), *notes(group)]
     message = "  ".join(part for part in parts if part) or words(finding)
     return f"::{_COMMANDS[finding.level]} {','.join(properties)}::{_data(message)}"
 

@@ -70,6 +70,11 @@ def follows_text(group: Group) -> str:
     return f"{plural(count, 'downstream type')} follow{'s' if count == 1 else ''}{f' ({sample})' if sample else ''}"
 
 
+def notes(group: Group) -> list[str]:
+    """What follows from a group of edits, each a line below it: types further down, graphs that a break split."""
+    return [text for text in (follows_text(group), *[text for _, text in group.leads_to]) if text]
+
+
 def where(group: Group) -> str:
     """The module, and the graph where that says more than the module: a resume function, a body, a variant."""
     graphs = list(dict.fromkeys(edit.graph for edit in group.edits))

@@ -10,8 +10,8 @@ from peek_backend.diff.verdict import Finding, Verdict
 from .diff_lines import (
     change,
     counts,
-    follows_text,
     group_place,
+    notes,
     place_text,
     sizes_that_became_static,
     subject,
@@ -84,9 +84,8 @@ def _finding(finding: Finding, width: int, paint: _Paint) -> Iterator[str]:
     head = f"  {mark} {title}" if not pieces else f"  {mark} {_padded(title, MAX_WORDS)}"
     for number, line in enumerate(_filled(head, pieces, width)):
         yield line.replace(mark, paint(mark, finding.level), 1) if number == 0 else line
-    follows = follows_text(group)
-    if follows:
-        yield from _wrapped(visible(follows), "      └ ", "        ", width)
+    for note in notes(group):
+        yield from _wrapped(visible(note), "      └ ", "        ", width)
 
 
 def _filled(head: str, pieces: Sequence[str], width: int) -> list[str]:

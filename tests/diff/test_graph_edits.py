@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from peek_backend.diff import compare
+from peek_backend.diff import compare, read_policy, verdict
 from peek_backend.diff.edits import INFO, Edit, group_edits
 from peek_backend.model.snapshot import Snapshot
-from peek_backend.snapshot.graphfile import parse_graph
+from peek_backend.snapshot.graphfile import parse_graph, print_graph
 
 from .mutations import with_graph
 from .transformer import transformer
@@ -21,7 +21,7 @@ def snap(text: str) -> Snapshot:
     lines = text.split("\n")
     graphs = [line for line in lines if line.startswith("graph ")]
     frames = len({line.partition("   ")[0].partition(" ▸ variant")[0] for line in graphs})
-    frames += sum(line.startswith("frame ") and "NOTHING" not in line for line in lines)
+    frames += len({line.split()[1] for line in lines if line.startswith("frame ") and "NOTHING" not in line})
     counts = {
         "frames": frames,
         "graphs": len(graphs),
@@ -205,7 +205,29 @@ def test_inputs_added_removed_reordered_and_renamed():
 def test_a_parameter_is_its_name():
     """A parameter under another name is another one, also where its shape is the same; what reads it is not edited."""
     old = "graph f\n  in   x: f32[4]\n  in   fc1.weight: f32[4] grad\n  %a = torch.sub(x, fc1.weight)  f32[4]\n  out  %a\n"
-    assert sorted(kinds(old, old.replace("fc1", "fc2"))) == ["input:added", "input:removed"]
+    assert sorted(kinds(old, old.replace("fc1.weight", "fc1.scale"))) == ["input:added", "input:removed"]
+
+
+def test_a_renamed_submodule_is_one_group():
+    """All its parameters under another path, in every layer: one warning a module, in one group, and no other edit."""
+    old = transformer(layers=8)
+    text = print_graph(old)
+    for a, b, module in (
+        (".mlp", ".feed", "layers.*.mlp → layers.*.feed"),
+        ("layers.", "blocks.", "layers → blocks"),
+    ):
+        diff = compare(old, parse_graph(text.replace(a, b)))
+        (group,) = [group for group in diff.groups if group.kind not in INFO]
+        assert (group.kind, f"{group.old} → {group.new}") == ("module:renamed", module)
+        assert verdict(diff).level == "warn"
+        assert verdict(diff, read_policy({"fail_on": ["module:*"]})).failed
+
+
+def test_a_module_that_became_another_is_not_renamed():
+    """With a parameter more, or of another shape, below the new path, the inputs are told one by one."""
+    old = "graph f\n  in   x: f32[4]\n  in   a.w: f32[4]\n  in   a.b: f32[4]\n  %a = torch.sub(x, a.w, a.b)  f32[4]\n  out  %a\n"
+    new = old.replace("a.w", "c.w").replace("in   a.b: f32[4]", "in   c.b: f32[1]").replace("a.b", "c.b")
+    assert "module:renamed" not in kinds(old, new)
 
 
 def test_a_type_that_is_no_longer_recorded_is_told():
@@ -324,3 +346,133 @@ def test_one_edit_in_ten_layers_is_one_group():
         "layers.*.mlp",
         "F.relu(%linear)",
     )
+
+
+def test_a_symbol_that_nothing_bounds_any_more_is_wider_and_the_other_way_narrower():
+    """A range that vanished counts as unbounded: losing it is wider, getting one is narrower, for sizes read from data too."""
+    sized = "graph f\n  sym  s0 = x.shape[0] in [{0}, {1}]\n  in   x: f32[s0]\n  %a = .sin(x)  f32[s0]\n  out  %a\n"
+    read = (
+        "graph f\n  sym  u0 = - in [{0}, {1}]\n  in   x: f32[4]\n  %a = .nonzero(x)  i64[u0, 1]\n  out  %a\n"
+    )
+    for text in (sized, read):
+        tight, wide, open_ = text.format(2, 64), text.format(2, 128), text.format("-∞", "∞")
+        assert kinds(tight, wide) == kinds(tight, open_) == ["range:widened"]
+        assert kinds(wide, tight) == kinds(open_, tight) == ["range:narrowed"]
+
+
+def test_a_symbol_without_its_line_is_no_narrower_than_any():
+    """In snapshots made by hand: a symbol that is used and not declared counts as one without bounds."""
+    old = snap(
+        "graph f\n  sym  s0 = x.shape[0] in [2, 64]\n  in   x: f32[s0]\n  %a = .sin(x)  f32[s0]\n  out  %a\n"
+    )
+    bare = with_graph(old, old.graphs[0], replace(old.graphs[0], symbols=()))
+    assert [e.kind for e in compare(old, bare).edits] == ["range:widened"]
+    assert [e.kind for e in compare(bare, old).edits] == ["range:narrowed"]
+
+
+def test_a_symbol_of_another_kind_is_an_edit():
+    """A float where an int was."""
+    text = "graph f\n  sym  s0 = x.shape[0] in [2, 64]{}\n  in   x: f32[s0]\n  %a = .sin(x)  f32[s0]\n  out  %a\n"
+    assert kinds(text.format(""), text.format(" float")) == ["type:other"]
+
+
+def test_a_bound_beyond_the_range_is_a_guard():
+    """A condition on one symbol is told by its range where that holds it, else as a guard."""
+    text = "graph f\n  sym  s0 = x.shape[0] in [3, 64]\n{}  in   x: f32[s0]\n  %a = .sin(x)  f32[s0]\n  out  %a\n"
+    for inside in ("s0 >= 3", "3 <= s0 <= 64", "s0 < 65", "s0 > 2"):
+        assert kinds(text.format(""), text.format(f"  guard {inside}\n")) == [], inside
+    for beyond in ("s0 >= 4", "3 <= s0 <= 63", "s0 < 64", "s0 > 3", "s0 != 9", "4 <= s0"):
+        assert kinds(text.format(""), text.format(f"  guard {beyond}\n")) == ["guard:added"], beyond
+
+
+def test_a_renamed_frame_is_told():
+    """A function or class under another name is information, with its breaks and resume functions; not a graph gone and one come."""
+    renamed = BROKEN.replace("graph f", "graph Other.thing").replace("f.py:f ", "f.py:thing ")
+    found = edits(BROKEN, renamed)
+    assert {edit.kind for edit in found} <= set(INFO)
+    (edit,) = [edit for edit in found if edit.kind == "frame:renamed"]
+    assert (edit.old, edit.new) == ("f", "Other.thing")
+
+
+def test_several_renamed_frames_are_matched_by_what_they_compute():
+    """Two functions with other names, in another order: two renames and no more."""
+    one = "graph {}\n  in   x: f32[4]\n  %a = .sin(x)  f32[4]\n  %b = .cos(%a)  f32[4]\n  out  %b\n"
+    two = "graph {}\n  in   x: f32[4]\n  %a = .exp(x)  f32[4]\n  %b = .log(%a)  f32[4]\n  out  %b\n"
+    found = edits(one.format("a") + two.format("b"), two.format("d") + one.format("c"))
+    assert sorted((e.kind, e.old, e.new) for e in found) == [
+        ("frame:renamed", "a", "c"),
+        ("frame:renamed", "b", "d"),
+    ]
+
+
+def test_a_break_on_a_line_of_another_name_is_the_same():
+    """A moved file, a renamed function or local in the line that breaks: information. Another id, or one more: an edit."""
+    for a, b in (("f.py:f", "lib/g.py:f"), ("f.py:f", "f.py:g"), ('print("n")', 'print("m")')):
+        assert a in BROKEN
+        assert kinds(BROKEN, BROKEN.replace(a, b)) == [], (a, b)
+    assert sorted(kinds(BROKEN, BROKEN.replace("gb0059", "gb0007"))) == ["break:added", "break:removed"]
+    (line,) = [line for line in BROKEN.split("\n") if line.startswith("break")]
+    assert kinds(BROKEN, BROKEN.replace(line, f"{line}\n{line}")) == ["break:added"]
+
+
+def test_frames_in_eager_are_counted():
+    """The same frame left in eager twice is more than once; another reason is told."""
+    line = "frame g SKIPPED: why   at f.py:g\n"
+    assert kinds(BROKEN + line, BROKEN + line + line) == ["frame:skipped"]
+    found = edits(BROKEN + line, BROKEN + line.replace("why", "because"))
+    assert [(e.kind, e.old, e.new) for e in found] == [("frame:reason", "why", "because")]
+
+
+LOOP = """\
+graph Net.forward
+  in   x: f32[4]
+  in   blocks.0.w: f32[4]
+  in   blocks.1.w: f32[4]
+  %blocks.0.mul = operator.mul(x, blocks.0.w)  f32[4]
+  %blocks.0.sin = .sin(%blocks.0.mul)  f32[4]
+  %blocks.1.mul = operator.mul(%blocks.0.sin, blocks.1.w)  f32[4]
+  %blocks.1.sin = .sin(%blocks.1.mul)  f32[4]
+  out  %blocks.1.sin
+"""
+LOOP_BROKEN = """\
+graph Block.forward
+  in   x: f32[4]
+  in   w: f32[4]
+  %mul = operator.mul(x, w)  f32[4]
+  out  %mul
+break gb0059  f.py:forward  print(x)   Failed to trace builtin operator
+graph Block.forward ▸ resume#1
+  in   y: f32[4]
+  %sin = .sin(y)  f32[4]
+  out  %sin
+frame Net.forward SKIPPED: Failed to trace builtin operator   at f.py:forward
+"""
+
+
+def test_what_follows_from_a_break_in_every_block_is_under_it():
+    """The loop is left in eager and its blocks have graphs of their own: one edit, which says so."""
+    (edit,) = edits(LOOP, LOOP_BROKEN)
+    assert edit.kind == "break:added"
+    texts = [text for _, text in edit.leads_to if text]
+    assert texts == [
+        "frame left in eager: Net.forward",
+        "graph split: Block.forward, Block.forward ▸ resume#1",
+    ]
+    (back,) = edits(LOOP_BROKEN, LOOP)
+    assert back.kind == "break:removed"
+    assert verdict(compare(snap(LOOP_BROKEN), snap(LOOP))).level == "warn"
+
+
+def test_what_is_under_a_break_still_fails():
+    """Where breaks are no failure by policy, a frame in eager under one is."""
+    diff = compare(snap(LOOP), snap(LOOP_BROKEN))
+    assert verdict(diff, read_policy({"fail_on": ["frame:skipped"]})).failed
+    assert not verdict(diff, read_policy({"fail_on": ["dim:static"]})).failed
+
+
+def test_source_lines_are_counted_as_lines():
+    """Two nodes of one line that reads differently are one changed line."""
+    place = "  #    f.py:f   {}\n"
+    body = "  %a = .sin(x)  f32[4]\n  %b = .cos(%a)  f32[4]\n  out  %b\n"
+    (edit,) = edits(G + place.format("y = a") + body, G + place.format("y = b") + body)
+    assert (edit.kind, edit.count) == ("source", 1)

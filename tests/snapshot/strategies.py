@@ -187,7 +187,8 @@ def in_order(entries: list[m.Entry]) -> tuple[m.Entry, ...]:
     compiles: set[tuple] = set()
     keys: set[tuple] = set()
     found: list[m.Entry] = []
-    for entry in entries:
+    for drawn in entries:
+        entry = drawn
         if isinstance(entry, m.Graph):
             if (entry.frame, entry.resume, entry.variant - 1) not in compiles:
                 entry = replace(entry, variant=1)
