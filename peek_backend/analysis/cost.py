@@ -6,6 +6,7 @@ expressions. Nothing here knows what an op costs; that is stored.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from peek_backend.errors import PeekError, unknown_name
-from peek_backend.model import CaptureRecord, Dim, GraphRecord, HeldTensor, NodeCost, NodeRecord
+from peek_backend.model import CaptureRecord, Dim, GraphRecord, HeldTensor, NodeCost, NodeRecord, SymbolInfo
 
 from .dims import Number, evaluate, symbols_in
 from .folding import Folding
@@ -291,14 +292,38 @@ def _in_tree_order(paths: list[str]) -> list[str]:
 
 
 def resolved(record: CaptureRecord, given: Mapping[str, Number]) -> dict[str, Number]:
-    """Values by symbol, where ``given`` may use the caller's names of dims too. PeekError for a name that no graph has."""
+    """Values by symbol, where ``given`` may use the caller's names of dims too.
+
+    Raises PeekError for a name that no graph has, a value that is no whole number, and one that the graphs are not for.
+    """
     names = record.dryrun.sizes if record.dryrun is not None else {}
-    known = {s.name for g in record.graphs for s in g.symbols}
+    symbols = {s.name: s for g in record.graphs for s in g.symbols}
+    known = {*symbols}
     known |= {name for _, g in costed(record) for n in g.nodes if n.cost for name in symbols_in(n.cost.flops)}
-    for name in given:
+    for name, value in given.items():
         if name not in known and name not in names:
             raise _no_symbol(name, {*known, *names})
+        symbol = symbols.get(names.get(name, name))
+        whole = symbol is None or symbol.type == "int"
+        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+            raise PeekError(f"{name}={value!r} is no size", "sizes are whole numbers", f"write {name}=8")
+        _check_range(name, value, symbol)
     return {names.get(name, name): value for name, value in given.items()}
+
+
+def _check_range(name: str, value: Number, symbol: SymbolInfo | None) -> None:
+    """PeekError for a size at which torch would compile another graph."""
+    fixed = symbol.replaced_by if symbol is not None else None
+    if fixed is not None and fixed.isdecimal() and int(fixed) != value:
+        raise PeekError(
+            f"{name} is always {fixed}", "the program fixes it", "give that size in the input's spec"
+        )
+    low = (symbol.lower if symbol is not None else None) or 0
+    high = symbol.upper if symbol is not None and symbol.upper is not None else math.inf
+    if not low <= value <= high:
+        most = "∞" if high == math.inf else f"{high:,}"
+        why = f"these graphs hold for {low} to {most}; torch compiles others for it"
+        raise PeekError(f"{name}={value} is out of range", why, "give that size in the input's spec instead")
 
 
 def _no_symbol(name: str, known: set[str]) -> PeekError:

@@ -21,10 +21,11 @@ from ..errors import PeekError
 from ..model import CaptureRecord, DryRun, TensorMeta
 from ..model.inputs import TensorSpec
 from .cost import pricing
-from .fakes import Fakes, built, check_unreal, held_tensors
+from .fakes import Fakes, built, check_unreal, held_tensors, settle_lazy
 from .inputs import build, check_call
 from .inspection import inspect_call, roots
 from .isolation import random_state_kept
+from .moves import played
 from .relabel import relabelled
 from .walls import raise_explained
 
@@ -68,6 +69,8 @@ def dry_run(
     with random_state_kept():
         function = _made(target, bool(args or kwargs or inputs))
         given, keywords = _arguments(args, kwargs, inputs)
+        check_call(function, given, keywords)
+        settle_lazy(function, given, keywords, made=function is not target)
     fakes = Fakes(mode, wanted if real else torch.device("cpu"), grad=True)
     modules = list(_modules(function, (given, keywords)))
     about = _about(modules, wanted, asked)
@@ -110,10 +113,19 @@ def _traced(
 ) -> CaptureRecord:
     stages = asked.stages or (TRAIN_STAGES if asked.train else ("dynamo",))
     given, keywords = fakes.tree(inputs)
-    check_call(function, given, keywords)
     how = {"dynamic": asked.dynamic, "fullgraph": asked.fullgraph, "stages": stages}
     grad = torch.enable_grad() if asked.train else torch.no_grad()
-    with _settings(asked), fakes.instead_of(modules), _training(modules, asked), fakes.mode, grad, pricing():
+    wanted = torch.device(asked.device)
+    moves = contextlib.nullcontext() if _usable(wanted) else played(wanted, fakes.device)
+    with (
+        _settings(asked),
+        fakes.instead_of(modules),
+        _training(modules, asked),
+        moves,
+        fakes.mode,
+        grad,
+        pricing(),
+    ):
         try:
             record = inspect_call(function, given, keywords, **how)
         except (Exception, KeyboardInterrupt) as error:

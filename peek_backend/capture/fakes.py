@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._device import _device_constructors
@@ -168,6 +169,37 @@ def check_unreal(built_module: Any) -> None:
     if size > MOST_REAL:
         largest = max(real, key=lambda name: real[name].numel() * real[name].element_size())
         raise _allocates(size, largest)
+
+
+def settle_lazy(function: Any, args: Any, kwargs: Any, *, made: bool) -> None:
+    """Give lazy modules (``nn.LazyLinear``) their shapes by one call on the meta device; only where the dry run ``made`` them.
+
+    Raises PeekError for a lazy module that the caller holds: that call would change it for good, and where the call fails.
+    """
+    if not isinstance(function, torch.nn.Module) or not any(map(is_lazy, _held_values(function))):
+        return
+    if not made:
+        raise PeekError(
+            f"{type(function).__name__} has parameters without a shape",
+            "its lazy modules take it from their first call, which would change the module given",
+            "pass a factory of it, or call it once before",
+        )
+    inputs = pytree.tree_map(lambda x: x.to("meta") if isinstance(x, torch.Tensor) else x, (args, kwargs))
+    try:
+        with torch.device("meta"), torch.no_grad():
+            function(*inputs[0], **inputs[1])
+    except Exception as error:
+        first = next(iter(str(error).splitlines()), "")
+        raise PeekError(
+            f"{type(function).__name__} has parameters without a shape",
+            f"its first call, on the meta device, ended with {type(error).__name__}: {first}",
+            "make them with their sizes: nn.Linear(8, 4) instead of nn.LazyLinear(4)",
+        ) from error
+
+
+def _held_values(module: torch.nn.Module) -> Iterator[Any]:
+    yield from module.parameters()
+    yield from module.buffers()
 
 
 def _tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

@@ -18,7 +18,7 @@ from .output import SUFFIXES, options_of, show_record, tell, view_of, width_of, 
 from .progress import showing_progress
 from .specs import check_names, parse_input, parse_keyword
 from .target import Target, parse_target
-from .traces import cut_our_frames
+from .traces import brief, cut_our_frames, unlogged
 
 if TYPE_CHECKING:
     from ..api import Record
@@ -88,6 +88,9 @@ class _Shown(NamedTuple):
     help="Lower bounds of time on a device: h100-80gb, a100-80gb, b200, l4, t4, rtx-4090, mi300x, …",
 )
 @click.option("--device-spec", metavar="FILE", help="The same for a device of your own, as JSON.")
+@click.option(
+    "--traceback", is_flag=True, help="Show all of what the model raises, not its first lines alone."
+)
 @click.option("--memory-svg", metavar="FILE", help="Draw memory over time.")
 @click.option(
     "-o", "--output", metavar="FILE", help="Save the capture too: .json for peek show, .svg, .html, …"
@@ -102,13 +105,13 @@ def dryrun(
     the price: 'i64[batch=8, 4096]'.
     """
     shown = _shown(given)
-    stages = given.pop("stages")
+    stages, trace = given.pop("stages"), given.pop("traceback")
     given["stages"] = options_of(stages=stages).stages if stages else None
     found = parse_target(target)
     args = [parse_input(text) for text in inputs]
     kwargs = dict(parse_keyword(text) for text in keywords)
     check_names([*args, *kwargs.values()])
-    return lambda: _dry_run(found, args, kwargs, given, shown)
+    return lambda: _dry_run(found, args, kwargs, given, shown, traceback=trace)
 
 
 def _shown(given: dict[str, Any]) -> _Shown:
@@ -157,11 +160,19 @@ def parse_sizes(texts: tuple[str, ...]) -> dict[str, int]:
 
 
 def _dry_run(
-    target: Target, args: list[Any], kwargs: dict[str, Any], how: dict[str, Any], shown: _Shown
+    target: Target,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    how: dict[str, Any],
+    shown: _Shown,
+    *,
+    traceback: bool,
 ) -> int:
-    """Called outside of the handlers for mistakes: what the user's code raises keeps its traceback."""
+    """Called outside of the handlers for mistakes: with ``traceback``, what the user's code raises goes up as it is."""
     try:
-        _show(_record(target, args, kwargs, how), shown)
+        with unlogged(*(() if traceback else _LOGGERS)):
+            record = _record(target, args, kwargs, how)
+        _show(record, shown)
     except (Exception, KeyboardInterrupt) as error:
         _show_partial(getattr(error, "peek_record", None), shown)
         if isinstance(error, PeekError):
@@ -170,6 +181,9 @@ def _dry_run(
         if isinstance(error, KeyboardInterrupt):
             tell("interrupted")
             return 130
+        if not traceback:
+            tell(f"{brief(error, _PACKAGE)}\n  fix: mend the model or its inputs; --traceback shows all")
+            return 1
         cut_our_frames(lambda code: code.co_filename.startswith(_PACKAGE))
         raise
     return 0
@@ -223,4 +237,8 @@ def _show(record: Any, shown: _Shown) -> None:
         show_record(record, view, shown.output)
 
 
+_LOGGERS = (
+    "torch._subclasses.fake_tensor",  # the traceback of what an op raises, before it is raised
+    "torch._dynamo.variables.tensor",  # where item() breaks the graph: the wall that comes of it is told
+)
 _PACKAGE = str(Path(__file__).resolve().parents[1])

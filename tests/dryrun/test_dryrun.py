@@ -13,6 +13,7 @@ from torch import nn
 
 import peek_backend
 from peek_backend.errors import PeekError
+from peek_backend.model import TensorMeta
 from peek_backend.snapshot import jsonfile
 from tests.cli.conftest import peek, python  # noqa: F401  # a fixture
 
@@ -201,6 +202,50 @@ def test_graph_breaks_go_on():
     assert record.cost.flops == 2 * 2 * 8**3
 
 
+@pytest.mark.parametrize("train", [False, True])
+def test_a_forward_may_move_to_the_device(train):
+    """``x.to("cuda")``, ``x.cuda()`` and a device object in the model's code pass without one; results are told to be there."""
+
+    class Moves(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x):
+            x = self.layer(x.cuda()).to("cuda:0", torch.float64)
+            return x.to(torch.device("cuda"), non_blocking=True).to(dtype=torch.float32, device="cuda").sum()
+
+    record = peek_backend.dryrun(Moves, "f32[2, 8]", train=train)
+    assert record.cost.totals.forward_flops == 2 * 2 * 8 * 8
+    assert {n.value.device for g in record.graphs for n in g.nodes if isinstance(n.value, TensorMeta)} == {
+        "cuda"
+    }
+    assert torch.ones(1).to("cpu").device.type == "cpu"
+
+
+class Shapeless(nn.Module):
+    """Takes the size of its layer from the first input."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LazyLinear(4)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def test_lazy_modules_take_their_shape_from_the_inputs():
+    """A factory's lazy layers get their parameters; one that the caller holds is refused and left lazy."""
+    cost = peek_backend.dryrun(Shapeless, "f32[2, 8]").cost
+    assert (cost.parameters, cost.flops) == (8 * 4 + 4, 2 * 2 * 8 * 4)
+    held = Shapeless()
+    with pytest.raises(PeekError, match="pass a factory"):
+        peek_backend.dryrun(held, "f32[2, 8]")
+    assert isinstance(held.layer, nn.LazyLinear)
+    with pytest.raises(PeekError, match="first call, on the meta device"):
+        peek_backend.dryrun(Shapeless, "f32[]")
+
+
 def test_what_runs_outside_of_graphs_is_told():
     """A module that Dynamo leaves to eager is named in the price, with the way to have it traced; then its products count."""
 
@@ -337,6 +382,19 @@ def test_the_command_line_tells_a_wall_and_shows_what_it_has(dryrun):
     assert done.code == 2
     assert done.err.count("needs data") == 1
     assert "FLOPs" in done.out
+
+
+def test_what_the_model_raises_is_told_in_a_few_lines(dryrun):
+    """An error of the model is told with its line and no log of torch's beside it; ``--traceback`` shows the rest."""
+    done = dryrun("Net", "--input", "f32[8, 63]")
+    assert done.code == 1
+    lines = done.err.strip().splitlines()
+    assert len(lines) < 10
+    assert "63" in lines[0]
+    assert "[64, 256]" in lines[0]
+    assert any("program_to_price.py:" in line for line in lines)
+    with pytest.raises(Exception, match="63"):
+        dryrun("Net", "--input", "f32[8, 63]", "--traceback")
 
 
 def test_ctrl_c_keeps_what_is_done(dryrun):

@@ -142,6 +142,25 @@ def test_an_unknown_symbol_is_refused():
         cost.at(s999=4)
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0, "out of range"),
+        (1, "hold for 2 to"),
+        (-3, "out of range"),
+        (1.5, "no size"),
+        (True, "no size"),
+        ("8", "no size"),
+    ],
+)
+def test_a_size_that_the_graph_is_not_for_is_refused(value, said):
+    """A size below the symbol's range, and what is no whole number, is refused: torch compiles another graph for it."""
+    cost = by_hand(torch.sin, "f32[n=8]")
+    with pytest.raises(peek_backend.PeekError, match=said):
+        cost.at(n=value)
+    assert cost.at(n=2).peak_memory == 2 * 2 * 4
+
+
 def test_branches_count_the_dearer_one():
     """Of ``torch.cond`` the dearer branch is counted, as FlopCounterMode does."""
 
