@@ -7,10 +7,13 @@ import tokenize
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import PeekError, unknown_name
 from .model import CaptureRecord, GraphRecord, Problem
+
+if TYPE_CHECKING:
+    from .diff import Diff, Verdict
 
 PER_GRAPH = ("dot", "svg", "png", "pdf")
 """Kinds that hold one graph a file."""
@@ -140,6 +143,14 @@ def _page(record: CaptureRecord) -> str:
     from .render.html import page
 
     return page(record, sources=source_texts(record))
+
+
+def comparison_page(verdict: Verdict, diff: Diff, new: CaptureRecord, old: CaptureRecord) -> str:
+    """The page of ``new`` with what changed since ``old``: ``diff`` is that of the two, judged in ``verdict``."""
+    from .render.html import page
+    from .render.html.from_diff import page_diff
+
+    return page(new, sources=source_texts(new), diff=page_diff(verdict, diff, new, old))
 
 
 MAX_SOURCE = 400_000

@@ -60,7 +60,9 @@ def diff(
     _check_overlap(left, right, old, new)
     pairs = list(_pairs(left, right, project_policy(root), strict))
     options, _ = resolve({"color": color} if color is not None else {})
-    show = Show(chosen, root, wants_color(options.color, sys.stdout) and output is None, _width(), output)
+    color_ = wants_color(options.color, sys.stdout) and output is None
+    whole = (left.capture, right.capture) if left.capture and right.capture else None
+    show = Show(chosen, root, color_, _width(), output, captures=whole)
     show.write(pairs)
     return exit_code(pairs)
 
@@ -132,7 +134,10 @@ def exit_code(pairs: Sequence[Pair]) -> int:
 
 @dataclass(frozen=True)
 class Show:
-    """Writes comparisons in one format, to stdout or a file. ``tally`` adds to the text of a folder how many are equal."""
+    """Writes comparisons in one format, to stdout or a file. ``tally`` adds to the text of a folder how many are equal.
+
+    ``captures`` are the files of both sides where each is one whole capture, the old one first.
+    """
 
     format: str
     root: Path
@@ -140,6 +145,7 @@ class Show:
     width: int = 80
     output: str | None = None
     tally: bool = True
+    captures: tuple[Path, Path] | None = None
 
     def write(self, pairs: Sequence[Pair]) -> None:
         data = (
@@ -223,6 +229,13 @@ class Show:
         return render_github(verdicts, prefix=github_prefix(self.root))
 
     def as_html(self, pairs: Sequence[Pair]) -> str:
+        """Of two whole captures their page, with a view of what changed; of snapshots the differences alone."""
+        if self.captures is not None and pairs[0].verdict is not None and pairs[0].diff is not None:
+            from ..export import comparison_page
+            from .show import load
+
+            old, new = (load(str(path)) for path in self.captures)
+            return comparison_page(pairs[0].verdict, pairs[0].diff, new, old)
         from ..render.diff_html import render_html
 
         found = [(p.verdict, p.diff, p.path) for p in pairs if p.verdict is not None]

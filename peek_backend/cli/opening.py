@@ -8,21 +8,42 @@ from pathlib import Path
 import click
 
 from ..api import load
-from ..export import write
+from ..export import comparison_page, write
 from ..model import CaptureRecord
+from ..snapshot.atomic import write_text
 from .output import tell
 
 
 @click.command("open")
 @click.option("-o", "--output", metavar="FILE", help="Page to write [beside FILE, with the suffix .html].")
+@click.option(
+    "--against", metavar="OLD", help="An older capture: the page has a view of what changed, and marks it."
+)
 @click.option("--browser/--no-browser", default=True, help="Open it, or only write it.")
 @click.argument("file")
-def open_(file: str, output: str | None, browser: bool) -> None:
+def open_(file: str, output: str | None, against: str | None, browser: bool) -> None:
     """Write the page of FILE, a capture or a .pt2 file, and open it in the browser.
 
     The page is one file that needs no network and no server.
     """
-    open_page(load(file), Path(output) if output else page_path(Path(file)), browser=browser)
+    record, path = load(file), Path(output) if output else page_path(Path(file))
+    if against is None:
+        open_page(record, path, browser=browser)
+    else:
+        write_text(path, _compared(load(against), record))
+        _show(path, browser=browser)
+
+
+def _compared(old: CaptureRecord, new: CaptureRecord) -> str:
+    """The page of ``new`` with what changed since ``old``, judged by the project's policy."""
+    from ..diff import compare, verdict
+    from ..passes.canonical import canonicalise
+    from ..pinned import project_policy, project_root
+
+    root = project_root(Path.cwd())
+    before, after = (canonicalise(record, root=str(root)) for record in (old, new))
+    found = compare(before, after)
+    return comparison_page(verdict(found, project_policy(root)), found, new, old)
 
 
 def page_path(capture: Path) -> Path:
@@ -34,5 +55,9 @@ def page_path(capture: Path) -> Path:
 def open_page(record: CaptureRecord, path: Path, *, browser: bool = True) -> None:
     """Write the page of ``record`` to ``path`` and open it; where there is no browser, say where it is."""
     write(record, path, kind="html")
+    _show(path, browser=browser)
+
+
+def _show(path: Path, *, browser: bool) -> None:
     opened = browser and webbrowser.open(path.absolute().as_uri())
     tell(f"page: {path}" + ("" if opened or not browser else " (no browser could be opened; open the file)"))

@@ -76,3 +76,32 @@ def test_big_page_of_a_notebook_is_a_link_to_a_file(saved, monkeypatch, tmp_path
 
 def _no_engine(*args):
     raise PeekError("no engine")
+
+
+def relu_became_gelu(saved, tmp_path):
+    """A second capture, in which another op stands where the first has ReLUs or SiLUs."""
+    other = tmp_path / "new.peek.json"
+    text = saved.read_text()
+    assert "silu" in text
+    other.write_text(text.replace("silu", "gelu"))
+    return other
+
+
+def test_against_an_older_capture_the_page_has_a_diff(saved, tmp_path, monkeypatch):
+    """peek open --against writes the page with what changed, as the first view."""
+    monkeypatch.chdir(tmp_path)
+    new = relu_became_gelu(saved, tmp_path)
+    assert run(["open", str(new), "--against", str(saved), "-o", "page.html", "--no-browser"]) == 0
+    text = (tmp_path / "page.html").read_text()
+    assert "op changed" in text
+    assert 'id="capture"' in text
+
+
+def test_a_diff_of_two_captures_as_html_is_their_page(saved, tmp_path, monkeypatch):
+    """peek diff A B -o x.html of whole captures has the graphs to look at; of snapshots it has the differences."""
+    monkeypatch.chdir(tmp_path)
+    new = relu_became_gelu(saved, tmp_path)
+    assert run(["diff", str(saved), str(new), "-o", "page.html"]) == 1
+    text = (tmp_path / "page.html").read_text()
+    assert "op changed" in text
+    assert 'id="capture"' in text

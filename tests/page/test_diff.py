@@ -8,6 +8,7 @@ from peek_backend.diff.compare import compare
 from peek_backend.diff.verdict import verdict
 from peek_backend.model import CaptureRecord, Leaf
 from peek_backend.passes.canonical import canonicalise
+from peek_backend.render.html import page
 from peek_backend.render.html.edits import PageDiff
 from peek_backend.render.html.from_diff import page_diff
 from tests.page.synthetic import capture
@@ -84,3 +85,40 @@ def test_the_diff_view_opens_the_old_node(open_page):
     opened.tab.click(".edit.removed .link >> nth=0")
     assert opened.js("[app.graph.side, app.graph.label(app.state.selected)]") == ["before", "F.silu"]
     assert opened.js("app.graphView.current.mark(app.state.selected)") == "removed"
+
+
+def test_every_changed_op_is_counted_once(open_page):
+    """Of twelve ops that became others the view counts twelve, not those of both sides."""
+    old = capture(800)
+    new = changed(old, "torch.nn.functional.silu", "torch.nn.functional.gelu")
+    silu = sum(n.target.endswith("silu") for n in old.graphs[0].nodes)
+    opened = open_page(new, diff=diff_of(old, new))
+    assert opened.tab.inner_text(".number.changed b") == str(silu)
+
+
+def test_the_diff_fits_a_phone(open_page):
+    """At 390 px every word of every edit stands inside the window."""
+    old = capture(200)
+    new = without(old, "torch.nn.functional.silu")
+    opened = open_page(new, diff=diff_of(old, new), width=390)
+    right = opened.tab.evaluate(
+        "Math.max(...[...document.querySelectorAll('.diff *')].map((e) => e.getBoundingClientRect().right))"
+    )
+    assert right <= 390
+    assert opened.js("probe.overlaps()") == []
+
+
+def test_a_diff_shows_without_javascript(chromium, tmp_path):
+    """The verdict and each edit are plain HTML, above the overview."""
+    old = capture(200)
+    new = changed(old, "torch.nn.functional.silu", "torch.nn.functional.gelu")
+    path = tmp_path / "diff.html"
+    path.write_text(page(new, diff=diff_of(old, new)), encoding="utf-8")
+    context = chromium.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(path.as_uri())
+    text = tab.inner_text("body")
+    assert "op changed" in text
+    assert "F.gelu" in text
+    assert text.index("op changed") < text.index("graph breaks")
+    context.close()

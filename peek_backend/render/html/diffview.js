@@ -2,6 +2,8 @@
 
 import { fill, h } from "./dom.js";
 
+const TONES = { fail: "bad", warn: "warn", info: "" };
+const LEVELS = { fail: "fails", warn: "warning", info: "passes" };
 const MARKS = { added: "added", removed: "removed", changed: "changed" };
 
 export class DiffView {
@@ -14,8 +16,7 @@ export class DiffView {
     if (this.done) return;
     this.done = true;
     const { diff } = this.app.capture;
-    const count = (kind) =>
-      diff.edits.filter((e) => e.kind === kind).reduce((n, e) => n + Math.max(e.times, 1 + e.more.length), 0);
+    const count = (kind) => diff.edits.filter((e) => e.kind === kind).reduce((n, e) => n + e.count, 0);
     fill(
       this.element,
       h("p.verdict", { class: diff.tone }, h("i.mark", { "aria-hidden": "true" }), h("span", diff.headline)),
@@ -51,10 +52,10 @@ export class DiffView {
           "div.what",
           open ? h("button.link", { onclick: open }, e.text) : h("span", e.text),
           e.times > 1 ? h("span.times", `×${e.times}`) : null,
-          h("span", { class: `tag ${e.level === "fail" ? "bad" : e.level === "warn" ? "warn" : ""}` }, e.level),
+          h("span", { class: `tag ${TONES[e.level]}` }, LEVELS[e.level]),
         ),
         e.before || e.after ? h("div.mono.ba", h("del", e.before), " → ", h("ins", e.after)) : null,
-        e.place ? h("span.muted", e.place) : null,
+        e.place ? h("div.muted.place", e.place) : null,
       ),
     );
   }

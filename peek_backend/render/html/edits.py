@@ -8,7 +8,8 @@ from msgspec import Struct, to_builtins
 
 from peek_backend.model import CaptureRecord
 
-from .payload import plain
+from ..escape import html_text as esc
+from .payload import clean, plain
 
 
 class PageEdit(Struct, frozen=True):
@@ -52,6 +53,23 @@ def diff_payload(graphs: list[dict[str, Any]], diff: PageDiff) -> dict[str, Any]
     return plain({"headline": diff.headline, "tone": diff.tone, "edits": edits})
 
 
+MAX_PLAIN = 300
+"""Edits that show without JavaScript."""
+
+
+def diff_html(diff: PageDiff) -> str:
+    """The verdict and the edits as HTML that needs no JavaScript."""
+    rows = [f"<li>{esc(clean(_edit_text(edit)))}</li>" for edit in diff.edits[:MAX_PLAIN]]
+    rows += [f"<li>{len(diff.edits) - MAX_PLAIN} more</li>"] if len(diff.edits) > MAX_PLAIN else []
+    return f'<p class="verdict {diff.tone}">{esc(clean(diff.headline))}</p>\n<ul>{"".join(rows)}</ul>\n'
+
+
+def _edit_text(edit: PageEdit) -> str:
+    change = f"{edit.before} → {edit.after}" if edit.before or edit.after else ""
+    times = f"×{edit.times}" if edit.times > 1 else ""
+    return " · ".join(filter(None, (f"{edit.level}: {edit.text}", times, change, edit.place)))
+
+
 def _edit(edit: PageEdit, at: dict[tuple[bool, str], int]) -> dict[str, Any]:
     """An edit with graphs by position; what names an unknown graph loses its link."""
     row = to_builtins(edit)
@@ -64,5 +82,6 @@ def _edit(edit: PageEdit, at: dict[tuple[bool, str], int]) -> dict[str, Any]:
     more = [(at.get((False, key)), node) for key, node in edit.more]
     more += [(at.get((True, key)), node) for key, node in edit.before_more]
     row["more"] = [place for place in more if place[0] is not None]
+    row["count"] = max(edit.times, 1 + len(edit.more), 1 + len(edit.before_more))
     del row["before_more"]
     return row

@@ -25,6 +25,7 @@ export class OverviewView {
       h("p.verdict", { class: overview.tone }, h("i.mark", { "aria-hidden": "true" }), h("span", overview.headline)),
       h(
         "div.numbers",
+        { style: { "--tiles": overview.numbers.length, "--half": Math.ceil(overview.numbers.length / 2) } },
         overview.numbers.map((n) => this.number(n)),
       ),
       overview.mend.length
@@ -176,7 +177,7 @@ export class OverviewView {
         h("td.muted", m.kind),
         h("td.right", m.flops),
         h("td", m.share ? h("div.bars.thin", h("i.p0", { style: { width: `${(100 * m.share) / most}%` } })) : null),
-        h("td.right", m.share ? `${(100 * m.share).toFixed(1)} %` : ""),
+        h("td.right", m.share ? percent(m.share) : ""),
         h("td.right", m.moved),
         h("td.right", m.parameters),
       );
@@ -297,6 +298,8 @@ export class OverviewView {
     );
   }
 }
+
+const percent = (share) => (share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`);
 
 /** What peek could not read, of the capture and of each graph. */
 export const allProblems = (capture) => [

@@ -18,7 +18,7 @@ from peek_backend.model import CaptureRecord
 from ..escape import html_text as esc
 from ..view import GraphView
 from . import bundler
-from .edits import PageDiff, diff_payload
+from .edits import PageDiff, diff_html, diff_payload
 from .kinds import KINDS, kind_css
 from .metrics import Metrics
 from .overview import facts, plain_html
@@ -85,7 +85,7 @@ def page(
         policy=policy(script, style),
         title=esc(title),
         style=style,
-        plain=plain_html(record, overview, views),
+        plain=(diff_html(diff) if diff is not None else "") + plain_html(record, overview, views),
     )
     return head + _TAIL.format(data=encode(payload), script=script)
 

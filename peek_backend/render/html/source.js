@@ -143,7 +143,7 @@ export class SourceView {
       "div",
       { class: `line${on ? " on" : ""}${hit ? " hit" : ""}${entry ? " made" : ""}`, "data-line": n },
       h("span.no", String(n)),
-      h("code", code || " "),
+      h("code", hanging(code), code || " "),
     );
     if (entry) row.append(h("span.made", this.chips(entry.nodes, n, graph, node)));
     return row;
@@ -181,6 +181,12 @@ const total = (lines) => {
   for (const e of lines.values()) n += e.nodes.length;
   return n;
 };
+
+/** What does not fit goes on under the line's own start, a little further in. */
+function hanging(code) {
+  const depth = (/^\s*/.exec(code ?? "")?.[0].length ?? 0) + 4;
+  return { style: { "padding-left": `${depth}ch`, "text-indent": `-${depth}ch` } };
+}
 
 /** Line numbers near `n`. */
 function around(n, last) {

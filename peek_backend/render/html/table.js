@@ -101,9 +101,10 @@ export class TableView {
     const step = Math.max(1, Math.floor(graph.n / SAMPLE));
     return columns.map((c) => {
       const lengths = [];
-      for (let i = 0; i < graph.n; i += step) lengths.push(c.text(graph, i).length);
+      for (let i = 0; i < graph.n; i += c.right ? 1 : step) lengths.push(c.text(graph, i).length);
       lengths.sort((a, b) => a - b);
-      const most = Math.max(lengths[Math.floor((lengths.length - 1) * FITS)] ?? 0, c.title.length + 3);
+      const fits = c.right ? 1 : FITS; // a number that is cut is wrong
+      const most = Math.max(lengths[Math.floor((lengths.length - 1) * fits)] ?? 0, c.title.length + 3);
       const px = Math.ceil(Math.min(most, 60) * (c.mono ? WIDE.mono : WIDE.plain)) + SIDES + (c.kind ? DOT : 0);
       return c.right ? `${px}px` : `minmax(${Math.min(px, LEAST[c.key] ?? 100)}px, ${px}fr)`;
     });
