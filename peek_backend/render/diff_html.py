@@ -61,6 +61,10 @@ tr.removed td.code:nth-child(2){text-decoration:line-through} details>summary{cu
 .3rem}img{max-width:100%;height:auto}
 .note{color:var(--muted);font-size:13px}.fail{color:var(--removed)}.picture{overflow:auto;border:1px solid
 var(--line);border-radius:6px}
+@media(max-width:700px){body{padding:.8rem}table,tbody{display:block}thead{display:none}
+tr{display:grid;grid-template-columns:1.4rem minmax(0,1fr);padding:.3rem 0;border-bottom:1px solid var(--line)}
+td,td.code{grid-column:2;padding:.05rem .2rem;overflow-wrap:anywhere}td.sign{grid-column:1;grid-row:1}td:empty{display:none}
+.picture img{max-width:none;width:max(100%,640px)}}
 """
 
 

@@ -122,3 +122,19 @@ def test_a_diff_shows_without_javascript(chromium, tmp_path):
     assert "F.gelu" in text
     assert text.index("op changed") < text.index("graph breaks")
     context.close()
+
+
+def test_the_page_of_two_snapshots_fits_a_phone(open_page):
+    """What peek diff writes of snapshots, which have no graphs to look at, is read at 390 px without scrolling sideways."""
+    from peek_backend.render.diff_html import render_html
+
+    old = capture(200)
+    new = changed(old, "torch.nn.functional.silu", "torch.nn.functional.gelu")
+    found = compare(canonicalise(old), canonicalise(new))
+    text = render_html([(verdict(found), found, "")]).replace("<html ", '<html data-ready="true" ')
+    opened = open_page(html=text, width=390)
+    right = opened.tab.evaluate(
+        "Math.max(...[...document.querySelectorAll('td, p, h1')].map((e) => e.getBoundingClientRect().right))"
+    )
+    assert right <= 390
+    assert opened.tab.evaluate("document.documentElement.scrollWidth") <= 390
