@@ -77,7 +77,7 @@ def fixture_for(item: pytest.Item, config: pytest.Config) -> GraphSnapshot:
         settings = _settings(config)
         base = base_for(item.path.parent, settings.root, settings.policy)
     except PeekError as error:
-        pytest.fail(str(error), pytrace=False)
+        _fail(error)
     return GraphSnapshot(Test(_name(item), item.nodeid, base, item.path.stem), settings)
 
 
@@ -443,4 +443,5 @@ class _told:
 
 
 def _fail(error: PeekError) -> NoReturn:
-    pytest.fail(str(error), pytrace=False)
+    """Ends the test with the message, told once: not as an error during the handling of another."""
+    raise pytest.fail.Exception(str(error), pytrace=False) from None

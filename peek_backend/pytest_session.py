@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from .errors import PeekError
 from .github import github_prefix, summarise_on_github
 from .pinned import Outcome, base_for, in_ci, project_policy, shown, without_unused
 from .render.diff_github import MAX_COMMANDS, render_github
@@ -94,8 +95,14 @@ class SnapshotSession:
         )
 
     def find_unused(self, finished: Mapping[str, bool]) -> list[Path]:
-        """Snapshots of the run's modules that no test used, without those of tests that were skipped or failed."""
-        policy = project_policy(self.config.rootpath)
+        """Snapshots of the run's modules that no test used, without those of tests that were skipped or failed.
+
+        None where the policy cannot be read, which each test has told by failing.
+        """
+        try:
+            policy = project_policy(self.config.rootpath)
+        except PeekError:
+            return []
         unused: list[Path] = []
         bases: dict[Path, set[str]] = {}
         for module in dict.fromkeys(nodeid.partition("::")[0] for nodeid in finished):

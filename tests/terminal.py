@@ -17,13 +17,23 @@ BETWEEN = 0.4
 
 
 def typed(
-    command: Sequence[str], keys: str, *, folder: Path, env: Mapping[str, str], seconds: float = 60
+    command: Sequence[str],
+    keys: str,
+    *,
+    folder: Path,
+    env: Mapping[str, str],
+    seconds: float = 60,
+    early: str = "",
 ) -> tuple[int, str]:
-    """Exit code and screen of a command, each of ``keys`` typed when it waits for a key; killed after ``seconds``."""
+    """Exit code and screen of a command, each of ``keys`` typed when it waits for a key; killed after ``seconds``.
+
+    ``early`` is typed at once, while the command starts.
+    """
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(folder)
         os.execvpe(command[0], list(command), dict(env))
+    os.write(terminal, early.encode())
     shown, left, end, last = b"", list(keys), time.monotonic() + seconds, 0.0
     while time.monotonic() < end:
         if left and _waits(terminal) and time.monotonic() - last > BETWEEN:
@@ -46,5 +56,5 @@ def typed(
 
 
 def _waits(terminal: int) -> bool:
-    """Whether the far side reads single keys now; what is typed before that it throws away."""
+    """Whether the far side reads single keys now."""
     return not termios.tcgetattr(terminal)[3] & termios.ICANON

@@ -125,7 +125,8 @@ def _run_again(slot: Slot, found: Snapshot, where: Project, report: Report, *, s
 def _look_at_waiting(slot: Slot, where: Project, report: Report, *, strict: bool) -> None:
     one = waiting(slot, where.policy, strict=strict)
     if one.error is not None:
-        report.lines.append(str(one.error))
+        if str(one.error) not in report.lines:  # a broken snapshot was told already
+            report.lines.append(str(one.error))
         report.codes.add(UNUSABLE)
     elif one.verdict is None:
         report.lines.append(f"missing: {shown(slot.path)}: its first version waits for peek review")

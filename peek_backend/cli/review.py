@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 
 import click
@@ -14,6 +14,7 @@ from ..pinned import shown
 from ..snapshot.store import Slot
 from .checking import Project, Waiting, project, waiting
 from .diff import FAILED, SAME
+from .keys import single_keys
 from .output import write_stdout
 
 KEYS = "a accept   r reject   s skip   A R S the same for all the rest"
@@ -41,7 +42,8 @@ def review(paths: tuple[str, ...], accept: str | None, reject: str | None) -> in
         write_stdout("nothing waits for a review\n")
         return SAME
     if sys.stdin.isatty() and sys.stdout.isatty():
-        _ask(_grouped(found))
+        with single_keys() as key:
+            _ask(_grouped(found), key)
     else:
         _print_commands(found)
     return FAILED if where.waiting else SAME
@@ -127,7 +129,7 @@ def _text(group: Sequence[Waiting], *, color: bool) -> str:
     return text
 
 
-def _ask(groups: list[list[Waiting]]) -> None:
+def _ask(groups: list[list[Waiting]], key: Callable[[], str]) -> None:
     """Group by group until all are decided or skipped. Raises click.Abort where the terminal is closed."""
     rest = ""
     queue = list(groups)
@@ -136,7 +138,7 @@ def _ask(groups: list[list[Waiting]]) -> None:
         group = queue.pop(0)
         if not rest:
             write_stdout(f"\n[{total - len(queue)}/{total}] " + _text(group, color=True))
-        answer = rest or _key(group)
+        answer = rest or _key(group, key)
         if answer == "1":
             queue = [[one] for one in group] + queue
             total += len(group) - 1
@@ -150,14 +152,14 @@ def _ask(groups: list[list[Waiting]]) -> None:
                 _settle(one.slot, accepted=False)
 
 
-def _key(group: Sequence[Waiting]) -> str:
+def _key(group: Sequence[Waiting], key: Callable[[], str]) -> str:
     """One key, asked for until it is one that means something."""
     alone = len(group) == 1
     allowed = "arsARS" if alone else "arsARS1"
     write_stdout(f"  {KEYS}{'' if alone else '   1 one by one'} ")
     sys.stdout.flush()
     while True:
-        char = click.getchar()
+        char = key()
         if char in ("\x03", "\x04", ""):
             raise click.Abort
         if char in allowed:

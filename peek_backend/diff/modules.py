@@ -84,7 +84,7 @@ def _key(entry: Input) -> Hashable:
 
 
 def _splits(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """Where two paths differ, from the innermost pair of modules to the outermost: ``a.b.w``, ``a.c.w`` gives ``a.b``, ``a.c``."""
+    """Where two paths differ, from the innermost modules to the outermost: ``a.b.w``, ``a.c.w`` give ``a.b``, ``a.c``."""
     a, b = old.split("."), new.split(".")
     tail = 0
     while tail < min(len(a), len(b)) - 1 and a[-1 - tail] == b[-1 - tail]:

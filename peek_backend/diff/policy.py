@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
-from peek_backend.errors import PeekError, nearest, unknown_name
+from peek_backend.errors import PeekError, unknown_name
 
-from .edits import FAIL, KINDS, Edit
+from .edits import FAIL, INFO, WARN, Edit
 
 LEVELS = ("ops", "stats")
 _KEYS = ("dir", "fail_on", "allow", "tolerance", "level")
 _ALLOW_KEYS = ("path", "kind", "target", "graph", "text")
 _TOLERANCE_KEYS = ("ops", "float")
+# A header or a dotted key that gives peek a table; read only where nothing reads TOML.
+_HAS_TABLE = re.compile(
+    r"^[ \t]*(?:\[+[ \t]*)?[\"']?tool[\"']?[ \t]*\.[ \t]*[\"']?peek[\"']?[ \t]*[\].=]", re.MULTILINE
+)
 _PERCENT = re.compile(r"\+?\s*([0-9]+(?:\.[0-9]+)?)\s*%")
 
 DEFAULT_DIR = "__graphs__"
@@ -103,28 +111,30 @@ def load_policy(pyproject: Path | str) -> Policy:
     path = Path(pyproject)
     if not path.is_file():
         return Policy()
-    loads, errors = _toml()
     try:
-        document = loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, errors) as error:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PeekError(f"cannot read {path}", str(error), "mend the file") from None
+    reader = _toml()
+    if reader is None:
+        if _HAS_TABLE.search(text):
+            why = "it has a [tool.peek] table, and Python 3.10 has no TOML reader of its own"
+            raise PeekError(f"cannot read {path}", why, "pip install tomli, or use Python 3.11 or later")
+        return Policy()
+    try:
+        document = reader.loads(text)
+    except reader.TOMLDecodeError as error:
         raise PeekError(f"cannot read {path}", str(error), "mend the file") from None
     table = document.get("tool", {}).get("peek", {}) if isinstance(document.get("tool", {}), dict) else {}
     return read_policy(_table(table, "[tool.peek]", 'level = "ops"'), f"[tool.peek] of {path}")
 
 
-def _toml():
-    """``loads`` and the error of the TOML reader: the standard library's from Python 3.11 on, else tomli."""
-    try:
-        import tomllib as toml
-    except ImportError:
-        try:
-            import tomli as toml
-        except ImportError:
-            why = "Python 3.10 has no TOML reader of its own"
-            raise PeekError(
-                "cannot read pyproject.toml", why, "pip install tomli, or use Python 3.11 or later"
-            ) from None
-    return toml.loads, toml.TOMLDecodeError
+def _toml() -> Any:
+    """The TOML reader: the standard library's from Python 3.11 on, else tomli; None without either."""
+    for name in ("tomllib", "tomli"):
+        with suppress(ImportError):
+            return import_module(name)
+    return None
 
 
 def _known(table: Mapping, keys: Iterable[str], kind: str) -> None:
@@ -153,15 +163,21 @@ def _kinds(value: object, what: str) -> Iterable[str]:
             f"{what} is no list", f"it is {value!r}", f'write {what.split(maxsplit=1)[0]} = ["op:added"]'
         )
     for kind in value:
-        if not isinstance(kind, str) or not any(fnmatchcase(known, kind) for known in KINDS):
+        if isinstance(kind, str) and kind in INFO:
+            why = f"{kind} is told for information and never fails"
+            raise PeekError(f"{kind!r} in {what} has no effect", why, "take it out of the list")
+        if not isinstance(kind, str) or not any(fnmatchcase(known, kind) for known in (*FAIL, *WARN)):
             raise _unknown_kind(what, kind)
         yield kind
 
 
 def _unknown_kind(what: str, kind: object) -> PeekError:
-    close = nearest(str(kind), KINDS)
-    fix = f"did you mean {close!r}? " if close else ""
-    return PeekError(f"unknown kind {kind!r} in {what}", "", f"{fix}known: {', '.join(sorted(KINDS))}")
+    # Nearer than names in general: kinds are short, and half of "note" is in "nonsense".
+    close = difflib.get_close_matches(str(kind).lower(), [*FAIL, *WARN], n=1, cutoff=0.7)
+    fix = f"did you mean {close[0]!r}? " if close else ""
+    return PeekError(
+        f"unknown kind {kind!r} in {what}", "", f"{fix}known: {', '.join(sorted([*FAIL, *WARN]))}"
+    )
 
 
 def _allowances(value: object, where: str) -> Iterable[Allowance]:

@@ -47,15 +47,24 @@ def safe_stem(name: str) -> str:
     """A file name, without suffix, that every system takes: ``test_mlp[dynamic]`` as it is.
 
     Letters, digits and ``_ - . [ ] = , + @`` stay; anything else becomes ``-``, and the name then ends in a hash of the whole,
-    as a long one does, so that two names never share a file.
+    as a long one does, so that two names never share a file. So does one with a capital in a function's name or a
+    parameter (``test_a[N]~1f0c9ab2``): some file systems do not tell it from ``test_a[n]``. A class keeps its capitals.
     """
     text = _UNSAFE.sub("-", name).lstrip(".")
     if _DEVICES.fullmatch(text):
         text = f"_{text}"
-    if text == name and len(text) <= MAX_STEM and text:
+    if text == name and len(text) <= MAX_STEM and text and not _has_capitals(name):
         return text
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{text[: MAX_STEM - 9].rstrip('.-')}~{digest}"
+
+
+def _has_capitals(name: str) -> bool:
+    """Whether a name has a capital outside of a class's: ``TestDecoder.test_step`` has none."""
+    head = name.partition("[")[0].partition("@")[0]
+    classes = head.rpartition(".")[0]
+    plain = name[len(classes) :]
+    return plain != plain.lower()
 
 
 @dataclass(frozen=True)

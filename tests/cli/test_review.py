@@ -28,10 +28,11 @@ def tree(tmp_path):
     return tmp_path
 
 
-def review(folder, keys: str) -> tuple[int, str]:
-    """Exit code and screen of ``peek review`` where ``keys`` are typed."""
+def review(folder, keys: str, early: str = "") -> tuple[int, str]:
+    """Exit code and screen of ``peek review`` where ``keys`` are typed, and ``early`` before it asks."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "80"}
-    return terminal.typed([sys.executable, "-m", "peek_backend", "review"], keys, folder=folder, env=env)
+    command = [sys.executable, "-m", "peek_backend", "review"]
+    return terminal.typed(command, keys, folder=folder, env=env, early=early)
 
 
 def accepted(folder) -> str:
@@ -65,3 +66,10 @@ def test_keys_decide(tree, keys, code, taken, left):
     """a, r, s decide about a group, A, R, S about all the rest, 1 takes a group apart; other keys do nothing, Ctrl-C stops."""
     got, screen = review(tree, keys)
     assert (got, accepted(tree), waiting(tree)) == (code, taken, left), screen
+
+
+@pytest.mark.parametrize(("early", "keys"), [("a", "r"), ("ar", "")])
+def test_a_key_typed_before_the_question_is_its_answer(tree, early, keys):
+    """What is typed while the command starts is not lost, and several keys at once are several answers."""
+    got, screen = review(tree, keys, early)
+    assert (got, accepted(tree), waiting(tree)) == (0, "ab", ""), screen

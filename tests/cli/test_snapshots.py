@@ -264,6 +264,15 @@ class TestCheck:
         assert done.code == 2
         assert "conflict" in done.out
 
+    def test_a_broken_snapshot_with_a_change_that_waits_is_told_once(self, peek, tree):
+        """Its error stands there once, though two looks at the file meet it."""
+        slot = Slot.named(tree / "__graphs__", "test_a", "test_one")
+        slot.keep_pending(graph(2))
+        slot.path.write_text("peek-graph 1\nnonsense\n")
+        done = peek("check")
+        assert done.code == 2
+        assert (done.out + done.err).count("test_one.graph:2:1") == 1
+
     def test_missing_is_3(self, peek, tree):
         """A first version that waits is a missing snapshot."""
         slot(tree, "test_two").keep_pending(graph(1, "test_two"))

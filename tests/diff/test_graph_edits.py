@@ -386,7 +386,7 @@ def test_a_bound_beyond_the_range_is_a_guard():
 
 
 def test_a_renamed_frame_is_told():
-    """A function or class under another name is information, with its breaks and resume functions; not a graph gone and one come."""
+    """A function or class under another name is information, with its breaks and resume functions."""
     renamed = BROKEN.replace("graph f", "graph Other.thing").replace("f.py:f ", "f.py:thing ")
     found = edits(BROKEN, renamed)
     assert {edit.kind for edit in found} <= set(INFO)

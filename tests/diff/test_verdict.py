@@ -166,3 +166,35 @@ def test_an_unchanged_model_passes():
     snapshot = transformer(layers=2)
     same = with_graph(snapshot, snapshot.graphs[0], snapshot.graphs[0])
     assert verdict(compare(snapshot, same), strict=True).level == "same"
+
+
+def test_an_unknown_kind_is_told_a_near_one_or_none():
+    """A misspelt kind names the one that was meant; nonsense names none; one that never fails is refused as such."""
+    for word, meant in (("op:aded", "'op:added'"), ("break:add", "'break:added'")):
+        with pytest.raises(PeekError) as caught:
+            read_policy({"fail_on": [word]})
+        assert f"did you mean {meant}?" in caught.value.fix
+    with pytest.raises(PeekError) as caught:
+        read_policy({"fail_on": ["nonsense"]})
+    assert "did you mean" not in caught.value.fix
+    with pytest.raises(PeekError, match="has no effect"):
+        read_policy({"fail_on": ["note"]})
+
+
+def test_without_a_toml_reader_only_a_table_of_ours_is_an_error(tmp_path, monkeypatch):
+    """On a Python without one: a project without [tool.peek] has the default policy, one with it is told what to install."""
+    monkeypatch.setitem(sys.modules, "tomllib", None)
+    monkeypatch.setitem(sys.modules, "tomli", None)
+    path = tmp_path / "pyproject.toml"
+    path.write_text('[tool.other]\npeek = "tool.peek"\n# [tool.peek]\n')
+    assert load_policy(path) == Policy()
+    for text in (
+        '[tool.peek]\nlevel = "ops"\n',
+        '[ tool . "peek" ]\n',
+        "[tool.peek.tolerance]\n",
+        "[[tool.peek.allow]]\n",
+        "tool.peek.level = 1\n",
+    ):
+        path.write_text(text)
+        with pytest.raises(PeekError, match="pip install tomli"):
+            load_policy(path)

@@ -114,3 +114,29 @@ def test_names_that_systems_refuse(name):
     assert "/" not in stem
     assert stem.partition(".")[0].lower() not in ("con", "nul", "aux", "")
     assert len(stem) <= MAX_STEM
+
+
+def test_names_that_differ_in_capitals_alone_have_files_that_differ_in_more(project):
+    """Two parameters, two functions, two checks: on a file system that ignores capitals they stay apart."""
+    names = [
+        "test_a[A]",
+        "test_a[a]",
+        "test_A",
+        "test_a",
+        "test_a@Decode",
+        "test_a@decode",
+        "TestB.test_a[N]",
+    ]
+    stems = [safe_stem(name) for name in names]
+    assert len({stem.lower() for stem in stems}) == len(names)
+    assert safe_stem("TestDecoder.test_step[prefill]") == "TestDecoder.test_step[prefill]"
+    project.write(
+        test_a="""
+            @pytest.mark.parametrize("kind", ["A", "a"])
+            def test_one(graph_snapshot, kind):
+                graph_snapshot.check(record())
+        """
+    )
+    project.run("--peek-update").assert_outcomes(passed=2)
+    assert len({name.lower() for name in project.files()}) == 2
+    project.run().assert_outcomes(passed=2)

@@ -101,3 +101,26 @@ def test_nothing_captured_fails_with_the_reason(project):
             ["FAIL test_one: nothing was captured*", "*no compiled function was called*"]
         )
     assert project.files() == project.files(pending=True) == []
+
+
+def told_once(result, words: str) -> bool:
+    """Whether a failure says something once in its own section, and nothing of another exception."""
+    text = result.stdout.str().partition("short test summary")[0]
+    return text.count(words) == 1 and "During handling" not in text
+
+
+def test_a_mistake_is_told_once(project):
+    """A broken snapshot, a wrong policy and a wrong call each fail a test with their message alone, once."""
+    project.write(test_a=ONE)
+    project.run("--peek-update")
+    (file,) = project.files()
+    (project.path / file).write_text("<<<<<<< ours\n")
+    assert told_once(project.run(), "conflict marker")
+    (project.path / file).unlink()
+    (project.path / "pyproject.toml").write_text('[tool.peek]\nfail_on = ["nonsense"]\n')
+    result = project.run()
+    assert told_once(result, "unknown kind")
+    assert "INTERNALERROR" not in result.stdout.str()
+    (project.path / "pyproject.toml").unlink()
+    project.write(test_a="def test_one(graph_snapshot):\n    graph_snapshot.expect(breaks=0)\n")
+    assert told_once(project.run(), "nothing was captured yet")
