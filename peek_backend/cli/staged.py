@@ -53,7 +53,7 @@ def _pairs(record: CaptureRecord, kept: CaptureRecord, stages: tuple[str, ...], 
     from ..render.stages import side_by_side
 
     tables = [
-        side_by_side(record, left, right, view.format)
+        side_by_side(record, left, right, view.format, view.width)
         for left in kept.graphs
         if left.stage == stages[0]
         for right in _partners(kept, left, stages[1])
@@ -80,10 +80,11 @@ def _views(record: CaptureRecord, kept: CaptureRecord, view: View, asked: Asked)
     keys = {g.key for g in kept.graphs}
     parts = []
     if asked.saved:
-        parts += [autograd_text(v, format) for v in autograd_views(record) if v.forward.key in keys]
+        views = [v for v in autograd_views(record) if v.forward.key in keys]
+        parts += [autograd_text(v, format, view.width) for v in views]
     if asked.in_place:
         found = [(g, in_place_ops(record, g)) for g in kept.graphs if g.stage == "dynamo"]
-        parts += [functional_text(g, ops, format) for g, ops in found if ops]
+        parts += [functional_text(g, ops, format, view.width) for g, ops in found if ops]
     return "\n\n".join(parts) or "nothing: the capture holds no forward with its backward, or no in-place op"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
-from .output import options_of, write_stdout
+from .output import options_of, width_of, write_stdout
 from .show import load
 
 
@@ -24,4 +26,4 @@ def trace(file: str, what: str, format: str | None) -> None:
     options = options_of(format=format)
     links = Provenance(load(file))
     found = links.trace(links.find(what))
-    write_stdout(trace_text(found, links.graphs, options.format) + "\n")
+    write_stdout(trace_text(found, links.graphs, options.format, width_of(sys.stdout)) + "\n")

@@ -157,7 +157,7 @@ def fix(page: Page, text: str, *, indent: int) -> None:
     first, *more = text.splitlines() or [""]
     if first:
         page.add(f"→ {first}", "green", indent=indent)
-    page.code("\n".join(more), indent=indent + 2)
+    page.code("\n".join(more), indent=indent + 2, whole=True)
 
 
 def mend(page: Page, record: CaptureRecord, limit: int | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from .escape import visible, width
+from .escape import cut, visible, width
 
 _STYLES = {"bold": "\x1b[1m", "dim": "\x1b[2m", "red": "\x1b[31m", "yellow": "\x1b[33m", "green": "\x1b[32m"}
 _RESET = "\x1b[0m"
@@ -40,10 +40,13 @@ class Page:
             self.add(left, style, indent=indent)
             self.add(right, "dim", indent=indent + 4)
 
-    def code(self, text: str, *, indent: int) -> None:
-        """Program text: each line as it is."""
+    def code(self, text: str, *, indent: int, whole: bool = False) -> None:
+        """Program text: each line as it is, cut at the end of the page. ``whole`` for what is to be copied from it."""
         for line in text.splitlines():
-            self.lines.append(" " * indent + self._paint(visible(line), "dim"))
+            shown = visible(line)
+            if self.width is not None and not whole:
+                shown = cut(shown, max(self.width - indent, 20))
+            self.lines.append(" " * indent + self._paint(shown, "dim"))
 
     def head(self, text: str) -> None:
         """A title, set off by an empty line."""

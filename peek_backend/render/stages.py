@@ -5,6 +5,7 @@ Comes in: what ``analysis`` works out. Goes out: text for a terminal or a file; 
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from peek_backend.analysis.autograd import AutogradView, Saved, saved_nodes
@@ -13,20 +14,50 @@ from peek_backend.analysis.provenance import Place, Provenance, Step, Trace, ran
 from peek_backend.analysis.totals import hints, nbytes_at
 from peek_backend.model import CaptureRecord, GraphRecord, NodeRecord, Source
 
-from .escape import cell_escape
+from .escape import cell_escape, cut, cut_middle, visible
+from .escape import width as text_width
+from .fit import NEVER, share
 from .labels import bytes_text, call_text, node_target_text, place_text, plural, value_text
+from .table import Layout, between
 
 MOST_NAMES = 6
 """Nodes that one cell names; the rest is counted."""
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], format: str = "simple") -> str:
-    """A table of plain text in any format of tabulate."""
+def table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    format: str = "simple",
+    *,
+    width: int | None = None,
+    floors: Sequence[int] = (),
+) -> str:
+    """A table of plain text in any format of tabulate. ``width`` cuts its cells, under a column's floor only as a last resort."""
     from tabulate import tabulate  # 70 ms to import, so only where a table is made
 
     escape = cell_escape(format)
+    if width is not None and not Layout(format=format).markup:
+        columns = list(zip(*rows, strict=True)) or [()] * len(headers)
+        taken = [[text_width(visible(cell)) for cell in column] for column in columns]
+        for column, head in zip(taken, headers, strict=True):
+            column.append(len(head) + _BESIDE_HEAD)
+        widths = share(taken, floors, width - between(format, len(columns)))
+        headers = [cut_middle(head, w - _BESIDE_HEAD) for head, w in zip(headers, widths, strict=True)]
+        rows = [[cut_middle(visible(c), w) for c, w in zip(row, widths, strict=True)] for row in rows]
     cells = [[escape(cell) for cell in row] for row in rows]
     return tabulate(cells, headers=list(headers), tablefmt=format, disable_numparse=True)
+
+
+_BESIDE_HEAD = 2
+"""Blanks that tabulate keeps free beside a head."""
+
+
+def _folded(text: str, width: int | None) -> str:
+    """A sentence in as many lines as a terminal needs."""
+    if width is None or text_width(text) <= width:
+        return text
+    lines = textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def place_of(source: Source | None) -> str:
@@ -68,8 +99,13 @@ def stage_lines(graph: GraphRecord) -> Iterator[str]:
         yield line
 
 
-def trace_text(trace: Trace, graphs: dict[str, GraphRecord], format: str = "simple") -> str:
-    """A trail as a table, a row a node, in the order of stages; ``*`` marks what was asked for."""
+def trace_text(
+    trace: Trace, graphs: dict[str, GraphRecord], format: str = "simple", width: int | None = None
+) -> str:
+    """A trail as a table, a row a node, in the order of stages; ``*`` marks what was asked for.
+
+    ``width`` cuts cells to a terminal's columns.
+    """
     asked = {(s.graph, s.node.index) for s in trace.nodes}
     rows, last = [], ""
     for step in sorted(trace.steps, key=lambda s: (rank_of(s.stage), s.graph, s.node.index)):
@@ -77,8 +113,13 @@ def trace_text(trace: Trace, graphs: dict[str, GraphRecord], format: str = "simp
         mark = "*" if (step.graph, step.node.index) in asked else ""
         rows.append([step.graph if step.graph != last else "", mark, *_step_cells(step, graph)])
         last = step.graph
-    text = table(("graph", "", "node", "op", "type", "line", "note"), rows, format)
-    return "\n".join((*_code_lines(trace), text))
+    headers = ("graph", "", "node", "op", "type", "line", "note")
+    floors = (NEVER, NEVER, 14, 12, 16, 10, 8)
+    if width is not None and not any(row[-1] for row in rows):  # the head of an empty column takes room
+        headers, rows = headers[:-1], [row[:-1] for row in rows]
+    text = table(headers, rows, format, width=width, floors=floors)
+    code = (line if width is None else cut(line, width) for line in _code_lines(trace))
+    return "\n".join((*code, text))
 
 
 def _step_cells(step: Step, graph: GraphRecord) -> list[str]:
@@ -118,7 +159,13 @@ def _code_lines(trace: Trace) -> Iterator[str]:
         yield ""
 
 
-def side_by_side(record: CaptureRecord, left: GraphRecord, right: GraphRecord, format: str = "simple") -> str:
+def side_by_side(
+    record: CaptureRecord,
+    left: GraphRecord,
+    right: GraphRecord,
+    format: str = "simple",
+    width: int | None = None,
+) -> str:
     """Two graphs in one table, aligned by provenance: beside each node of ``left`` what it became in ``right``.
 
     A node of ``right`` stands in the row of its first origin; one without an origin in ``left`` has a row of its own.
@@ -143,7 +190,7 @@ def side_by_side(record: CaptureRecord, left: GraphRecord, right: GraphRecord, f
         rows += [[*(first if at == 0 else ["", ""]), *cell] for at, cell in enumerate(cells)]
         rows += [["", "", *_right_cells(right, i, ())] for i in alone.get(node.index, ())]
     headers = (left.key if left.stage != "dynamo" else f"{left.key} dynamo", "line", right.key, "also from")
-    return table(headers, rows, format)
+    return table(headers, rows, format, width=width, floors=(27, 10, 27, 8))
 
 
 def _ancestors(links: Provenance, place: Place, key: str) -> list[int]:
@@ -173,17 +220,18 @@ def _call(graph: GraphRecord, node: NodeRecord) -> str:
     return f"{node.index} {node.name}: {node_target_text(node)}" + (f"  {text}" if text else "")
 
 
-def autograd_text(view: AutogradView, format: str = "simple") -> str:
+def autograd_text(view: AutogradView, format: str = "simple", width: int | None = None) -> str:
     """Everything that passes between a forward and its backward, in tables."""
-    parts = [_saved_text(view, format)]
+    parts = [_saved_text(view, format, width)]
     if view.recomputed:
         names = [n.name for n in view.recomputed]
-        parts.append(f"computed again in the backward, not saved ({len(names)}): {_some(names)}")
+        again = f"computed again in the backward, not saved ({len(names)}): {_some(names)}"
+        parts.append(_folded(again, width))
     gradients = [
         [g.input, g.node.name if g.node else "None", value_text(g.node.value) if g.node else ""]
         for g in view.gradients
     ]
-    parts.append(table(("gradient of", "node", "type"), gradients, format))
+    parts.append(table(("gradient of", "node", "type"), gradients, format, width=width, floors=(30, 14, 16)))
     tangents = [
         [
             t.node.name,
@@ -192,18 +240,21 @@ def autograd_text(view: AutogradView, format: str = "simple") -> str:
         ]
         for t in view.tangents
     ]
-    parts.append(table(("tangent", "arrives for", "type"), tangents, format))
-    parts += list(_mutation_lines(view))
+    parts.append(
+        table(("tangent", "arrives for", "type"), tangents, format, width=width, floors=(14, 24, 16))
+    )
+    parts += [_folded(line, width) for line in _mutation_lines(view)]
     return "\n\n".join(parts)
 
 
-def _saved_text(view: AutogradView, format: str) -> str:
+def _saved_text(view: AutogradView, format: str, width: int | None) -> str:
     rows = [_saved_row(s) for s in view.saved]
     total = (
         f"{view.forward.key} saves {plural(len(view.saved), 'value')} for the backward: {view.nbytes:,} B, "
         f"{_round(view.nbytes)}of which inputs {view.nbytes - view.new_bytes:,} B"
     )
-    return f"{total}\n\n{table(('saved', 'type', 'bytes', 'made at', 'read by'), rows, format)}"
+    headers = ("saved", "type", "bytes", "made at", "read by")
+    return f"{_folded(total, width)}\n\n{table(headers, rows, format, width=width, floors=(18, 14, NEVER, 14, 14))}"
 
 
 def _round(count: int) -> str:
@@ -236,7 +287,9 @@ def _mutation_lines(view: AutogradView) -> Iterator[str]:
         yield f"output {a.output} shares memory: {a.kind.replace('_', ' ')}{what}"
 
 
-def functional_text(dynamo: GraphRecord, ops: Sequence[InPlaceOp], format: str = "simple") -> str:
+def functional_text(
+    dynamo: GraphRecord, ops: Sequence[InPlaceOp], format: str = "simple", width: int | None = None
+) -> str:
     """In-place ops and what functionalisation made of each, as a table."""
     rows = [
         [
@@ -246,7 +299,13 @@ def functional_text(dynamo: GraphRecord, ops: Sequence[InPlaceOp], format: str =
         ]
         for op in ops
     ]  # fmt: skip
-    return table(("in place", "line", "becomes", "views", "written back"), rows, format)
+    return table(
+        ("in place", "line", "becomes", "views", "written back"),
+        rows,
+        format,
+        width=width,
+        floors=(18, 10, 14, 14, 14),
+    )
 
 
 def _names(nodes: Sequence[NodeRecord]) -> str:

@@ -269,5 +269,9 @@ def _least(grid: _Grid, columns: Sequence[str]) -> int:
 
 def _room(layout: Layout, count: int) -> int:
     """Characters for the cells of ``count`` columns, without what the format puts between them."""
-    between = 2 * (count - 1) if layout.format in _SPACED else 3 * count + 1
-    return (layout.width or 0) - between
+    return (layout.width or 0) - between(layout.format, count)
+
+
+def between(format: str, count: int) -> int:
+    """Characters that a format puts around and between ``count`` columns."""
+    return 2 * (count - 1) if format in _SPACED else 3 * count + 1

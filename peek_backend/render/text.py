@@ -281,9 +281,13 @@ class Dress:
         return self.layout.width is not None and not self.layout.markup
 
     def line(self, text: str, color: str = "") -> str:
-        """One line."""
+        """One line, on a narrow terminal as many as it takes; the further ones are indented."""
         before, after = self.item.split("{}")
-        return f"{before}{self._paint(self.escape(text), color)}{after}"
+        shown = self.escape(text)
+        lines = [shown]
+        if self._wraps and width(shown) > (self.layout.width or 0):
+            lines = _folded(shown, self.layout.width or 0)
+        return f"{before}{chr(10).join(self._paint(line, color) for line in lines)}{after}"
 
     def lines(self, texts: Sequence[str] | Iterator[str], color: str = "") -> list[str]:
         """Several lines."""
@@ -293,6 +297,14 @@ class Dress:
         if not self.layout.colored or not color:
             return text
         return f"\x1b[{_CODES[color]}m{text}\x1b[0m"
+
+
+def _folded(line: str, room: int) -> list[str]:
+    """The line in several, torn between words, each further one indented by two more than the first."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.wrap(
+        line, max(room, 20), subsequent_indent=f"{indent}  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _wrapped(line: str, room: int) -> list[str]:
