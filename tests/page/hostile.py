@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from peek_backend.model import BreakInfo, CaptureRecord, GuardInfo, Opaque, Problem, StackFrame, SymbolInfo
+from peek_backend.model import (
+    BreakInfo,
+    CaptureRecord,
+    GuardInfo,
+    NodeCost,
+    Opaque,
+    Problem,
+    StackFrame,
+    SymbolInfo,
+)
+from peek_backend.render.html.edits import PageDiff, PageEdit
 from tests.page.synthetic import capture
 
 TEXTS = (
@@ -41,8 +51,21 @@ def hostile_capture() -> CaptureRecord:
         relations=TEXTS,
         state={t: t for t in TEXTS},
         notes=TEXTS,
+        problems=tuple(Problem(t, next(texts), next(texts), next(texts)) for t in TEXTS),
+        never_ran=next(texts),
     )
-    frames = tuple(replace(f, name=next(texts), file=next(texts), reason=next(texts)) for f in record.frames)
+    frames = tuple(
+        replace(
+            f,
+            name=next(texts),
+            file=next(texts),
+            reason=next(texts),
+            fix=next(texts),
+            user=line(),
+            outcome=outcome,
+        )
+        for f, outcome in zip(record.frames, ("failed", "broken", "failed", "skipped", "limit"), strict=True)
+    )
     breaks = tuple(
         BreakInfo(t, next(texts), (next(texts),), next(texts), t, t, (line(),), frame=0) for t in TEXTS
     )
@@ -53,11 +76,27 @@ def hostile_capture() -> CaptureRecord:
     )  # fmt: skip
 
 
+def hostile_diff() -> PageDiff:
+    """A verdict of which every text is one of TEXTS."""
+    edits = tuple(
+        PageEdit("changed", t, "fail", "0/0", 8 + k, "0/0", 8 + k, t, t, t) for k, t in enumerate(TEXTS)
+    )
+    return PageDiff(TEXTS[0], "bad", edits, hostile_capture())
+
+
+def hostile_sources(record: CaptureRecord) -> dict[str, str]:
+    """For each path of the capture a file full of TEXTS."""
+    return {node.source.file: "\n".join(TEXTS) for node in record.graphs[0].nodes if node.source}
+
+
 def _node(node, texts):
     source = node.source and replace(
         node.source, file=next(texts), function=next(texts), code=next(texts),
         input=next(texts) if node.source.input else None, origin=next(texts) if node.source.input else None,
     )  # fmt: skip
+    if source and node.index % 5 == 2:
+        source = replace(source, module=next(texts), call=next(texts))
+    cost = NodeCost(unknown=next(texts)) if node.index % 9 == 0 else NodeCost(node.index, 1)
     value = Opaque(next(texts), next(texts)) if node.index % 7 == 3 else node.value
     target = node.target if node.op == "output" else next(texts)
     extra = (next(texts),) if node.op.startswith("call") else ()
@@ -68,4 +107,5 @@ def _node(node, texts):
         args=(*node.args, *extra),
         source=source,
         value=value,
+        cost=cost,
     )

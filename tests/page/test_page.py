@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from peek_backend.model import Leaf
 from peek_backend.render.html import page
 from peek_backend.render.html.edits import PageDiff, PageEdit
-from tests.page.hostile import TEXTS, hostile_capture
+from tests.page.hostile import TEXTS, hostile_capture, hostile_diff, hostile_sources
 from tests.page.synthetic import capture
 
 VIEWS = ("overview", "graph", "table", "source", "stages", "breaks", "symbols")
@@ -446,8 +446,9 @@ def test_a_diff_is_listed_and_marked(open_page):
 
 def test_hostile_text_is_only_text(open_page):
     """Tags, quotes, separators, control characters and 100 kB of text show as text in every view and export."""
-    opened = open_page(hostile_capture())
-    for view in VIEWS:
+    record = hostile_capture()
+    opened = open_page(record, sources=hostile_sources(record), diff=hostile_diff())
+    for view in (*VIEWS, "diff"):
         opened.js(f"(app.go({view!r}), app.select(8))")
         opened.tab.wait_for_timeout(30)
         assert opened.js("probe.overlaps()") == [], view
@@ -463,7 +464,7 @@ def test_hostile_text_is_only_text(open_page):
 def test_hostile_text_without_javascript(chromium, tmp_path):
     """The plain HTML shows hostile texts as text too, and has no image or script of theirs."""
     path = tmp_path / "hostile.html"
-    path.write_text(page(hostile_capture()), encoding="utf-8")
+    path.write_text(page(hostile_capture(), diff=hostile_diff()), encoding="utf-8")
     context = chromium.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto(path.as_uri())

@@ -32,6 +32,7 @@ const KEYS = [
   ["← →", "within a row"],
   ["Enter", "open or close a container"],
   ["i", "step into a container"],
+  ["← →", "in Stages: to the other side"],
   ["e, c", "expand, collapse one level"],
   ["u, d", "ancestors, descendants"],
   ["f, 0", "show the selection, show all"],
@@ -73,6 +74,8 @@ class App {
       if (location.hash !== this.hash) this.load(readHash(location.hash));
     });
     addEventListener("keydown", (e) => this.key(e));
+    addEventListener("beforeprint", () => this.onPaper(true));
+    addEventListener("afterprint", () => this.onPaper(false));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.graphView.recolour());
   }
 
@@ -449,6 +452,16 @@ class App {
   dark() {
     const { theme } = document.documentElement.dataset;
     return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  }
+
+  /** Paper is light, whatever the screen is. */
+  onPaper(printing) {
+    const { dataset } = document.documentElement;
+    if (printing) {
+      this.screenTheme = dataset.theme ?? "";
+      dataset.theme = "light";
+    } else if (this.screenTheme) dataset.theme = this.screenTheme;
+    else delete dataset.theme;
   }
 
   switchTheme() {

@@ -17,6 +17,9 @@ class Column {
       "div.scroll",
       {
         tabIndex: 0,
+        role: "listbox",
+        "aria-label": side === "left" ? "Nodes of the left graph" : "Nodes of the right graph",
+        onkeydown: (e) => this.key(e),
         onscroll: () => {
           this.paint();
           view.wires();
@@ -70,7 +73,9 @@ class Column {
         h(
           "div",
           {
-            class: `row${lit?.has(i) ? " lit" : ""}${graph === app.graph && app.state.selected === i ? " on" : ""}`,
+            class: `row${lit?.has(i) ? " lit" : ""}${this.isOn(i) ? " on" : ""}`,
+            role: "option",
+            "aria-selected": String(this.isOn(i)),
             "data-node": i,
             style: { top: `${(from + k) * ROW}px` },
             onmouseenter: () => view.hover(this.side, i),
@@ -83,6 +88,34 @@ class Column {
         ),
       ),
     );
+  }
+
+  /** Whether a row is the selection, or on the other side where the keys stand. */
+  isOn(i) {
+    const { app } = this.view;
+    return this.side === "left" ? app.state.selected === i : this.cursor === i;
+  }
+
+  /** Up and down move within the list, left and right to what a node came from or became; Enter opens a node of the right. */
+  key(e) {
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity }[e.key];
+    const across = e.key === (this.side === "left" ? "ArrowRight" : "ArrowLeft");
+    if (!this.rows.length || (step === undefined && !across && e.key !== "Enter")) return;
+    e.preventDefault();
+    e.stopPropagation();
+    const now = this.side === "left" ? this.view.app.state.selected : this.cursor;
+    if (e.key === "Enter") return void (now != null && this.view.click(this.side, now));
+    if (across) return this.view.cross(this.side, now);
+    const at = this.at.get(now) ?? -1;
+    this.moveTo(this.rows[Math.max(0, Math.min(this.rows.length - 1, at + step))]);
+  }
+
+  moveTo(i) {
+    this.cursor = i;
+    this.reveal(i);
+    if (this.side === "left") this.view.click("left", i);
+    else this.view.mark("right", i, true);
+    this.view.app.say(`${this.graph.name(i)}, ${this.graph.label(i)}, ${this.graph.valueText(i)}`, true);
   }
 
   y(i) {
@@ -194,6 +227,15 @@ export class StagesView {
     this.left.paint();
     this.right.paint();
     this.wires();
+  }
+
+  /** The keys go over to the other side, to the first node that `i` came from or became. */
+  cross(side, i) {
+    const [a, b] = side === "left" ? [this.left, this.right] : [this.right, this.left];
+    if (i === null || i === undefined || !b.graph) return;
+    const [found] = this.partners(a.graph, i, b.graph);
+    b.scroll.focus();
+    if (found !== undefined) b.moveTo(found);
   }
 
   hover(side, i) {
