@@ -123,7 +123,7 @@ def _run_again(slot: Slot, found: Snapshot, where: Project, report: Report, *, s
 
 
 def _look_at_waiting(slot: Slot, where: Project, report: Report, *, strict: bool) -> None:
-    one = waiting(slot, where.policy, strict=strict)
+    one = waiting(slot, where, strict=strict)
     if one.error is not None:
         if str(one.error) not in report.lines:  # a broken snapshot was told already
             report.lines.append(str(one.error))

@@ -18,6 +18,7 @@ from ..model.snapshot import Snapshot
 from ..pinned import project_policy, project_root, without_unused
 from ..snapshot.graphfile import read_graph
 from ..snapshot.store import Slot, bases_below, pending_in, safe_stem, snapshots_in
+from .places import located, working_tree
 
 RUN = "run"
 
@@ -73,8 +74,8 @@ class Waiting:
         )
 
 
-def waiting(slot: Slot, policy: Policy, *, strict: bool = False) -> Waiting:
-    """What waits for ``slot``, against its snapshot as it is now."""
+def waiting(slot: Slot, where: Project, *, strict: bool = False) -> Waiting:
+    """What waits for ``slot``, against its snapshot as it is now, with lines of the project's sources."""
     try:
         new = read_graph(slot.pending)
         if not slot.path.exists():
@@ -82,7 +83,8 @@ def waiting(slot: Slot, policy: Policy, *, strict: bool = False) -> Waiting:
         diff = compare(read_graph(slot.path), new)
     except PeekError as error:
         return Waiting(slot, error=error)
-    return Waiting(slot, new, diff, without_unused(verdict(diff, policy, strict=strict)))
+    judged = without_unused(verdict(diff, where.policy, strict=strict))
+    return Waiting(slot, new, diff, located(judged, working_tree(where.root)))
 
 
 def why_obsolete(slot: Slot, found: Snapshot | None, where: Project) -> str:

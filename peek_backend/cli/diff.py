@@ -16,8 +16,9 @@ from ..errors import PeekError, unknown_name
 from ..options import resolve, wants_color
 from ..pinned import project_policy, project_root, without_unused
 from ..snapshot.atomic import write_bytes
-from .operands import Missing, Side, sides
+from .operands import GIT, Missing, Side, git, sides
 from .output import tell, write_stdout
+from .places import Read, located, revision, working_tree
 
 if TYPE_CHECKING:
     from ..diff import Diff, Policy, Verdict
@@ -58,7 +59,7 @@ def diff(
         return MISSING
     root = project_root(Path.cwd())
     _check_overlap(left, right, old, new)
-    pairs = list(_pairs(left, right, project_policy(root), strict))
+    pairs = list(_pairs(left, right, project_policy(root), strict, _sources(right, root)))
     options, _ = resolve({"color": color} if color is not None else {})
     color_ = wants_color(options.color, sys.stdout) and output is None
     whole = (left.capture, right.capture) if left.capture and right.capture else None
@@ -99,7 +100,14 @@ class Pair:
     nothing: bool = False
 
 
-def _pairs(left: Side, right: Side, policy: Policy, strict: bool) -> Iterator[Pair]:
+def _sources(new: Side, root: Path) -> Read:
+    """Where the lines of the new side are looked up: in its revision, or in the working tree."""
+    if new.label.startswith(GIT):
+        return revision(new.label.removeprefix(GIT).partition(":")[0], root, git)
+    return working_tree(root)
+
+
+def _pairs(left: Side, right: Side, policy: Policy, strict: bool, read: Read) -> Iterator[Pair]:
     from ..diff import compare, verdict
 
     for path in sorted({*left.files, *right.files}):
@@ -109,7 +117,7 @@ def _pairs(left: Side, right: Side, policy: Policy, strict: bool) -> Iterator[Pa
         new = right.files[path]()
         found = compare(left.files[path](), new)
         nothing = any(entry.state == "NOTHING" for entry in new.skipped)
-        judged = verdict(found, policy, strict=strict)
+        judged = located(verdict(found, policy, strict=strict), read)
         yield Pair(path, without_unused(judged) if path else judged, found, nothing=nothing)
 
 

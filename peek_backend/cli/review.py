@@ -37,7 +37,7 @@ def review(paths: tuple[str, ...], accept: str | None, reject: str | None) -> in
     where = project(paths)
     if accept is not None or reject is not None:
         return _decide(where, accept, reject)
-    found = [waiting(slot, where.policy) for slot in where.waiting]
+    found = [waiting(slot, where) for slot in where.waiting]
     if not found:
         write_stdout("nothing waits for a review\n")
         return SAME

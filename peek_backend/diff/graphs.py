@@ -13,6 +13,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from peek_backend.model.snapshot import Body, Graph, Input, Node, Type
+from peek_backend.passes.volatile import is_same_but_volatile
 from peek_backend.snapshot.graphfile_print import fill
 from peek_backend.snapshot.graphfile_types import type_text
 
@@ -259,7 +260,7 @@ class _Comparison:
         self.type_edits(i, j, a, b)
 
     def same_constants(self, old: str, new: str) -> bool:
-        return self.symbols.template(old) == self.symbols.template(new, False)
+        return is_same_but_volatile(self.symbols.template(old), self.symbols.template(new, False))
 
     def constant_edit(self, i: int, j: int, a: Node, b: Node) -> None:
         edit = self.op_edit(

@@ -27,6 +27,7 @@ from peek_backend.model.snapshot import (
 )
 from peek_backend.model.values import Dim
 from peek_backend.passes.expressions import Expressions
+from peek_backend.passes.volatile import VOLATILE
 from peek_backend.snapshot.graphfile_symbols import IN_TEMPLATE
 
 from .edits import Edit
@@ -336,6 +337,8 @@ class TypeComparer:
         elif isinstance(old, SymType):
             if old.type != new.type or not self._symbols.same_dim(old.expr, new.expr):
                 yield "type:shape" if old.type == new.type else "type:other"
+        elif isinstance(old, ScalarType) and old.type == new.type and VOLATILE in (old.text, new.text):
+            return
         elif isinstance(old, (ScalarType, OpaqueType, NoneType)) and old != new:
             yield "type:other"
 

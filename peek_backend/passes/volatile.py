@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from peek_backend.model.snapshot import Call, Entry, Graph, Node, ScalarType, Snapshot, Type
 
 VOLATILE = '"<volatile>"'
+_MARK = re.compile(r'repr\("<volatile>"\)')
 _TOKENS = re.compile(r'("(?:[^"\\]|\\.)*"|[^\s,\[\]{}()=:"]+)')
 
 
@@ -19,6 +20,16 @@ def mark_volatile(first: Snapshot, second: Snapshot) -> Snapshot:
     """``first`` with the constants marked that are others in ``second``, where the two have the same ops in the same places."""
     partners = {graph.title: graph for graph in second.graphs}
     return replace(first, entries=tuple([_entry(entry, partners) for entry in first.entries]))
+
+
+def is_same_but_volatile(one: str, other: str) -> bool:
+    """Whether two templates are equal where neither has a mark: a marked constant may be any."""
+    if VOLATILE not in one and VOLATILE not in other:
+        return one == other
+    left, right = (_TOKENS.split(_MARK.sub(VOLATILE, text)) for text in (one, other))
+    return len(left) == len(right) and all(
+        a == b or VOLATILE in (a, b) for a, b in zip(left, right, strict=True)
+    )
 
 
 def _entry(entry: Entry, partners: dict[str, Graph]) -> Entry:

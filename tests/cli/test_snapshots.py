@@ -176,6 +176,25 @@ class TestGit:
         assert peek("diff", "git:HEAD~1", "git:HEAD").code == 1
         assert peek("diff", "git:HEAD~1:__graphs__", "git:HEAD~1:__graphs__").code == 0
 
+    def test_annotations_have_lines_of_the_new_side(self, peek, committed):
+        """GitHub's commands name the line where the text of an edit stands: in the working tree, or in its revision."""
+        source = "def other(x):\n    return x.sin()\n\n\ndef f(x):\n    return x.sin()\n"
+        head = "peek-graph 1\nname   a\nenv    torch=2.13 py=3.11 device=cpu grad=on\n"
+        head += "stats  frames=1 graphs=1 ops={} breaks=0 recompiles=0\n"
+        graph_ = "\ngraph f\n  in   x: f32[4]\n{}  out  x\n"
+        (committed / "model.py").write_text(source)
+        file = committed / BASE / "test_a" / "test_one.graph"
+        file.write_text(head.format(0) + graph_.format(""))
+        git("add", "-A")
+        git("commit", "-qm", "without")
+        file.write_text(
+            head.format(1) + graph_.format("  #    model.py:f   return x.sin()\n  %sin = .sin(x)  f32[4]\n")
+        )
+        assert "file=model.py,line=6," in peek("diff", "git:HEAD", "--format", "github").out
+        git("commit", "-qam", "with")
+        (committed / "model.py").write_text("\n\n" + source)
+        assert "file=model.py,line=6," in peek("diff", "git:HEAD~1", "git:HEAD", "--format", "github").out
+
     @pytest.mark.parametrize("name", ["git:nowhere", "git:", "git:--all"])
     def test_no_such_revision(self, peek, committed, name):
         """An unknown revision, an empty one and one that git would take for an option are refused with a message."""

@@ -476,3 +476,14 @@ def test_source_lines_are_counted_as_lines():
     body = "  %a = .sin(x)  f32[4]\n  %b = .cos(%a)  f32[4]\n  out  %b\n"
     (edit,) = edits(G + place.format("y = a") + body, G + place.format("y = b") + body)
     assert (edit.kind, edit.count) == ("source", 1)
+
+
+def test_a_volatile_constant_may_be_any_on_the_other_side():
+    """A constant that is marked in a snapshot equals whatever a fresh capture has there, and nothing else is let pass."""
+    text = G + "  %a = torch.mul(x, {})  f32[4]\n  %b = torch.add(%a, {})  f32[4]\n  out  %b\n"
+    mark = 'repr("<volatile>")'
+    old = text.format(mark, 3)
+    for new in (text.format("0.7312", 3), text.format('"a, b"', 3), text.format(mark, 3)):
+        assert kinds(old, new) == kinds(new, old) == []
+    assert kinds(old, text.format("0.7312", 4)) == ["op:constant"]
+    assert kinds(old, text.format("0.7312, 1", 3)) == ["op:constant"]
