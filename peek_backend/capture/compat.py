@@ -517,6 +517,13 @@ def guard_type(guard: Any) -> str:
     return getattr(getattr(function, "func", function), "__name__", str(function))
 
 
+def guarded_class(guard: Any) -> str:
+    """The name of the class of what a guard is on, where torch kept it; 2.8 has no class in the guard's code."""
+    reference = getattr(guard, "guarded_class_weakref", None)
+    found = reference() if callable(reference) else None
+    return found.__name__ if isinstance(found, type) else ""
+
+
 def guard_name(guard: Any) -> str:
     """Dynamo's text of a guard's source, empty for the state of the process."""
     return guard.name
