@@ -2,7 +2,7 @@
 
 Each factory builds a model at full size; a dry run traces it on tensors that are not there. Run it with names to pick some, and
 with --train for a training step: python samples/16_price_of_models.py llama_70b --train
-The same on the command line: peek dryrun samples/16_price_of_models.py:llama_8b --input 'bf16[1, 4096]' --on h100-80gb
+The same on the command line: peek dryrun samples/16_price_of_models.py:llama_8b --input 'i64[1, 4096]' --on h100-80gb
 """
 
 import sys

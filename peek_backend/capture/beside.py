@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from .aot import Watcher, call_aot
+from .attention import as_accelerated
 from .untouched import floats_kept, leaving_nothing
 
 
@@ -70,7 +71,9 @@ def trace_beside(
         while True:
             constants = set(TensorifyState.force_specializations)
             try:
-                return _attempt(_with_constants(copied(gm), constants), example_inputs, watcher, how)
+                return _attempt(
+                    _with_constants(as_accelerated(copied(gm)), constants), example_inputs, watcher, how
+                )
             except TensorifyScalarRestartAnalysis:
                 if constants == TensorifyState.force_specializations:
                     raise

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 from ..errors import PeekError
 from ..model import CaptureRecord, DryRun, TensorMeta
 from ..model.inputs import TensorSpec
+from .attention import fused_with_dropout
 from .cost import pricing
 from .fakes import Fakes, built, check_unreal, held_tensors, settle_lazy
 from .inputs import build, check_call
@@ -116,12 +117,12 @@ def _traced(
     how = {"dynamic": asked.dynamic, "fullgraph": asked.fullgraph, "stages": stages}
     grad = torch.enable_grad() if asked.train else torch.no_grad()
     wanted = torch.device(asked.device)
-    moves = contextlib.nullcontext() if _usable(wanted) else played(wanted, fakes.device)
+    plays = contextlib.nullcontext() if _usable(wanted) else _played(wanted, fakes.device)
     with (
         _settings(asked),
         fakes.instead_of(modules),
         _training(modules, asked),
-        moves,
+        plays,
         fakes.mode,
         grad,
         pricing(),
@@ -131,6 +132,12 @@ def _traced(
         except (Exception, KeyboardInterrupt) as error:
             raise_explained(error, lambda r: _finished(r, about))
     return _finished(record, about)
+
+
+@contextlib.contextmanager
+def _played(device: torch.device, by: torch.device) -> Iterator[None]:
+    with played(device, by), fused_with_dropout():
+        yield
 
 
 def _finished(record: CaptureRecord, about: DryRun) -> CaptureRecord:

@@ -140,10 +140,11 @@ class _Chart:
         yield _text(at_x, _TOP - 10, cut(label, 90), anchor=anchor)
 
     def legend(self) -> Iterator[str]:
-        """The kinds with their bytes at the peak."""
+        """Every kind that is drawn, with its bytes at the peak."""
         x, y = float(_LEFT), HEIGHT - _BOTTOM + 44.0
-        for kind, size in self.memory.by_kind().items():
-            label = f"{kind} {bytes_text(size)}"
+        at_peak, drawn = self.memory.by_kind(), _by_kind(self.memory)
+        for kind in [k for k in KINDS if k in drawn]:
+            label = f"{kind} {bytes_text(at_peak[kind])}" if kind in at_peak else f"{kind}, none at the peak"
             wide = 30 + _CELL * len(label)
             if x + wide > WIDTH - _RIGHT:
                 x, y = float(_LEFT), y + 20

@@ -62,6 +62,36 @@ def test_training_on_a_device_that_is_not_there_keeps_flash_attention():
     assert not any("softmax" in t or "bmm" in t for t in targets)
 
 
+def test_attention_with_dropout_stays_fused_on_an_accelerator():
+    """With dropout too, attention is one op in both passes for cuda; the CPU's own kernel has none, and keeps plain maths."""
+
+    def attend(q):
+        return nn.functional.scaled_dot_product_attention(q, q, q, dropout_p=0.1).sum()
+
+    def targets(device):
+        record = peek_backend.dryrun(attend, "f32[2, 4, 32, 16] grad", train=True, device=device)
+        return [n.target for g in record.graphs if g.stage in ("forward", "backward") for n in g.nodes]
+
+    assert sum("flash_attention" in t for t in targets("cuda")) == 2
+    assert not any("softmax" in t for t in targets("cuda"))
+    assert any("softmax" in t for t in targets("cpu"))
+    layer = peek_backend.dryrun(
+        lambda: nn.MultiheadAttention(16, 4, 0.1),
+        *["f32[8, 2, 16]"] * 3,
+        keywords={"need_weights": False},
+        train=True,
+    )
+    assert (
+        sum(
+            "flash_attention" in n.target
+            for g in layer.graphs
+            if g.stage in ("forward", "backward")
+            for n in g.nodes
+        )
+        == 2
+    )
+
+
 def test_state_is_left_alone():
     """Random state, the module given, its mode, its tensors and torch's settings are as before."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.BatchNorm1d(4)).eval()

@@ -198,6 +198,18 @@ def test_the_picture_marks_the_peak():
     assert "parameters" in svg
 
 
+def test_the_legend_names_every_colour():
+    """What is drawn is in the legend, also what is gone or not yet there at the peak."""
+    import xml.etree.ElementTree as ET
+
+    cost = peek_backend.dryrun(Wide, "f32[4, 8]").cost
+    texts = [e.text for e in ET.fromstring(cost.memory_svg()).iter() if e.tag.endswith("}text")]
+    drawn = {e.text for e in ET.fromstring(cost.memory_svg()).iter() if e.tag.endswith("}title")} - {None}
+    kinds = {k for k in drawn if not k.startswith("Memory")}
+    assert "outputs, none at the peak" in texts
+    assert all(any(t.startswith(kind) for t in texts) for kind in kinds)
+
+
 def test_a_graph_without_ops_has_a_picture():
     """A function that returns its input takes the input's memory and draws a picture that says so."""
     cost = peek_backend.dryrun(lambda x: x.view(-1)[:0], "f32[16]").cost
