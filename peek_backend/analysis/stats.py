@@ -18,7 +18,8 @@ class Stats(Struct, frozen=True):
     ``graphs``             graphs that Dynamo captured (the last attempt of each compile; no later stages)
     ``nodes``, ``ops``     their nodes, and those that compute, bodies of higher-order ops included
     ``inputs``             their placeholders; of these ``parameters`` and ``buffers``
-    ``breaks``             every break event, whether it split a frame or made Dynamo skip it
+    ``breaks``             every break event, whether it split a frame or made Dynamo skip it; one that fullgraph=True
+                           makes an error is one too, as in torch's own log of breaks
     ``break_locations``    distinct (file:line, reason) among them
     ``requested_breaks``   breaks that the user asked for (``graph_break()``, ``torch.compiler.disable``)
     ``skipped``            frames left in eager by a break

@@ -79,7 +79,7 @@ def _concerns(source: str, name: str) -> bool:
     bare = source
     for words in _WRAPPED:
         bare = bare.removeprefix(words)
-    bare = bare.removesuffix(")") if source.startswith("len(") else bare
+    bare = bare.removesuffix(")") if source.startswith("len(") else bare.rpartition(" in ")[2]
     known = (source, bare, bare.removeprefix("self."))
     return bool(name) and any(
         text == name or (text.startswith(name) and text[len(name)] in ".[") for text in known

@@ -149,9 +149,21 @@ def _registered(gb_type: str, *, context: str = "") -> Message:
     """What the registry says of a break for which Dynamo keeps a short code only (``generic_jump TensorVariable()``)."""
     id, entry = _registry().get(gb_type, (None, _UNREGISTERED.get(gb_type, {})))
     explanation = re.sub(r'"\s+"', "", str(entry.get("Explanation", ""))).strip('"').partition('"')[0]
-    hints = [str(hint).strip('"') for hint in entry.get("Hints", ()) if "{" not in str(hint)]
+    hints = [hint for hint in _whole(entry.get("Hints", ())) if "{" not in hint]
     known = LINK.format(id.lower()) if id else None
     return Message(gb_type, explanation.strip(), tuple(hints), context, id, known)
+
+
+def _whole(hints: Iterable[Any]) -> list[str]:
+    """The registry's hints, those put together again that it tore where the program's text runs over a line."""
+    found: list[str] = []
+    for hint in map(str, hints):
+        text = re.sub(r'"\s+"', "", hint).strip('"')
+        if found and found[-1].endswith(" "):
+            found[-1] += text
+        else:
+            found.append(text)
+    return found
 
 
 # For a torch that brings no registry.

@@ -193,6 +193,7 @@ _BY_BEGINNING = {
     "___stack": "the value that the break hands on changes from call to call: mend the break, or keep the value a tensor",
 }
 _BY_TEXT = {
+    " in ": "pass dicts with the same keys each time",
     ".stride(": "call .contiguous() on the tensor before the call, or always pass the same layout",
     "the same object": "{source} is compared by identity: create it once, outside of the compiled function",
     "grad mode": "call it under the same grad mode each time",

@@ -14,6 +14,7 @@ from .sources import readable
 from .symbols import minus
 
 _CLASS = re.compile(r"type=<class '(.*?)'>")
+_KEY = re.compile(r"^(not )?___dict_contains\((.+), (.+)\)$")
 _NOTED = re.compile(r"_dynamo_\w+'")
 _AT_LEAST = re.compile(r"^(-?\d+) <= ([^<>=]+)$")
 _AT_MOST = re.compile(r"^(-?\d+) >= ([^<>=]+)$")
@@ -92,19 +93,22 @@ def _text(guard: Any, kind: str, name: str, tensors: Mapping[str, str]) -> str:
     if kind == "TENSOR_MATCH":
         return tensors.get(name, "a tensor of the same dtype, device, sizes and strides")
     codes = [code for code in guard.code_list or () if not _NOTED.search(code)]
-    words = [_condition(code, kind) for code in codes]
+    words = [_condition(code, kind, compat.guarded_class(guard)) for code in codes]
     if not words:
         return "the same object" if kind in _SAME_OBJECT else kind.lower().replace("_", " ")
     return " and ".join(words)
 
 
-def _condition(code: str, kind: str) -> str:
+def _condition(code: str, kind: str, guarded: str = "") -> str:
     """One piece of torch's guard code in words: identity and type checks name the class, not an address."""
     kept = _CLASS.search(code)
-    if code.startswith("___check_type_id") and kept:
-        return f"type is {kept[1].rpartition('.')[2]}"
+    name = kept[1].rpartition(".")[2] if kept else guarded
+    if code.startswith("___check_type_id"):
+        return f"type is {name}" if name else "of the same type"
     if code.startswith("___check_obj_id") or kind in _SAME_OBJECT:
-        return "the same object" + (f" ({kept[1].rpartition('.')[2]})" if kept else "")
+        return "the same object" + (f" ({name})" if kept else "")
+    if key := _KEY.match(code):
+        return f"{key[2]} {'not in' if key[1] else 'in'} {readable(key[3], None)}"
     return readable(code, None)
 
 

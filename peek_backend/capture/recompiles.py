@@ -34,6 +34,7 @@ _TYPE = re.compile(r"^___check_type_id\((.+?), \d+\)(?:, type=<class '(.*?)'>)?"
 _OBJECT = re.compile(r"^___check_obj_id\((.+?), \d+\)(?:, type=<class '(.*?)'>)?")
 _GLOBAL = re.compile(r"^GLOBAL_STATE changed: (.*)$")
 _MARK = re.compile(r"^hasattr\((.+?), '_dynamo_(\w+)'\)")
+_KEY = re.compile(r"^(not )?___dict_contains\((.+), (.+)\)$")
 _MARKED = re.compile(r"^_has_dynamo_dim_marking is (present|absent)")
 _DTYPES = {
     "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
@@ -168,6 +169,12 @@ def _marked(found: re.Match[str], _: Mapping[str, Any]) -> _Words:
     return _Words(f"dims of a tensor (mark_dynamic): expected {had}, got {has}", "", had, has)
 
 
+def _key(found: re.Match[str], _: Mapping[str, Any]) -> _Words:
+    """Whether a dict has a key: ``'bias' in config: expected True, got False``."""
+    expected = found[1] is None
+    return _expected(f"{found[2]} in {readable(found[3], None)}", str(expected), str(not expected))
+
+
 _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Mapping[str, Any]], _Words]], ...] = (
     (_TENSOR, _tensor),
     (_DEVICE, _device),
@@ -177,6 +184,7 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Mapping[str, Any
     (_GLOBAL, _global),
     (_MARK, _mark),
     (_MARKED, _marked),
+    (_KEY, _key),
 )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from ..errors import PeekError
 from ..model import CaptureRecord
@@ -245,14 +246,24 @@ class _Report:
     def _captured(self, record: CaptureRecord) -> Iterator[str]:
         """The graphs as tables, or as a list where there are many, and what to mend."""
         explained = list(_explained(record, self.view, visible(self.path)))
+        if not record.graphs:
+            explained = explained[1:]  # nothing stands before it that an empty line could set it off from
         many = len(record.graphs) > MOST_TABLES if self.tables is None else not self.tables
         if many:
             from ..render.text import graph_list
 
             yield graph_list(record, width=self.view.width, color=self.view.color).rstrip("\n")
         else:
-            yield document(record, replace(self.view, totals=not explained)).rstrip("\n")
+            yield from self._tables(record, told_later=bool(explained))
         yield from explained
+
+    def _tables(self, record: CaptureRecord, *, told_later: bool) -> Iterator[str]:
+        """The graphs as tables; counts, notes and problems of the whole capture once, here or in what is told later."""
+        if not told_later:
+            yield document(record, self.view).rstrip("\n")
+        elif record.graphs:
+            bare = msgspec.structs.replace(record, notes=(), problems=())
+            yield document(bare, replace(self.view, totals=False)).rstrip("\n")
 
 
 def _explained(record: CaptureRecord, view: View, path: str) -> Iterator[str]:

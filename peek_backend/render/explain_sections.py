@@ -518,7 +518,8 @@ def symbols(page: Page, record: CaptureRecord) -> None:
 
 def _symbol_row(graph: GraphRecord, symbol: SymbolInfo) -> Why:
     sources = f" ({', '.join(symbol.sources)})" if symbol.sources else ""
-    hint = f", was {symbol.hint}" if symbol.hint is not None else ""
+    static = symbol.replaced_by is not None and symbol.replaced_by == str(symbol.hint)
+    hint = f", was {symbol.hint}" if symbol.hint is not None and not static else ""
     row = of_symbol(graph, symbol, f"{symbol.name}{sources}")
     return row._replace(verdict=row.verdict + hint)
 

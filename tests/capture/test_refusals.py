@@ -322,3 +322,23 @@ def test_sessions_in_two_threads_see_the_same_compiles():
     assert {g.nodes[1].target for g in records["a"].graphs} == {
         g.nodes[1].target for g in records["b"].graphs
     }
+
+
+def test_keys_of_a_dict_and_classes_are_told_in_words():
+    """No name of Dynamo's own and no address, in guards and in what failed; the advice is about the keys."""
+
+    def fn(x, config):
+        return x + (config["bias"] if "bias" in config else 0)
+
+    run = compiled(fn)
+    with Session() as session:
+        run(torch.ones(3), {"bias": 1})
+        run(torch.ones(3), {"scale": 1})
+    (recompile,) = session.record.recompiles
+    assert recompile.failed[0].text == "'bias' in config: expected True, got False"
+    assert recompile.advice == "pass dicts with the same keys each time"
+    texts = [g.text for graph in session.record.graphs for g in graph.guards]
+    assert "'bias' in config" in texts and "'bias' not in config" in texts
+    assert any("type is dict" in text for text in texts)
+    assert not any("___" in text for text in texts)
+    assert "'bias' in config: expected True" in report(session, "config")
