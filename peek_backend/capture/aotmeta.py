@@ -78,9 +78,22 @@ def mapped(ordinals: Sequence[int | None], flat: Sequence[int]) -> tuple[int | N
 
 
 def _filled(found: Sequence[int | None], inputs: Sequence[int | None]) -> list[int | None]:
-    """A None gradient has no descriptor: its place in the order of inputs says whose it is."""
-    aligned = all(f is None or (i < len(inputs) and inputs[i] == f) for i, f in enumerate(found))
-    return [inputs[i] if f is None and aligned and i < len(inputs) else f for i, f in enumerate(found)]
+    """A None gradient has no descriptor: its place in the order of inputs says whose it is.
+
+    A subclass is several inputs and has several gradients, but one None; so the Nones between two gradients are filled in where
+    there are as many as inputs between these two.
+    """
+    filled, last = list(found), -1
+    end = max((i for i in inputs if i is not None), default=-1) + 1
+    for at, ordinal in enumerate([*found, end]):
+        if ordinal is None:
+            continue
+        gap = range(last + 1, ordinal)
+        start = at - next((n for n, f in enumerate(reversed(found[:at])) if f is not None), at)
+        if at - start == len(gap):
+            filled[start:at] = gap
+        last = ordinal
+    return filled
 
 
 _BASES = ("base", "base_of", "mutated_input", "output", "grad_of")

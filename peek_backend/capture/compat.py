@@ -646,3 +646,43 @@ def backend_failed(name: str, error: Exception, frame: types.FrameType) -> Excep
     """The exception that Dynamo raises where the backend ``name`` raised ``error``; ``frame`` called the backend."""
     named = types.SimpleNamespace(__name__=name)
     return exc.BackendCompilerFailed(named, error, frame).with_traceback(error.__traceback__)
+
+
+_UNPRINTED: list[Callable[[], bool]] = []
+_PRINTS: list[Callable[..., str]] = []
+
+
+def metadata_unprinted(unwanted: Callable[[], bool]) -> Callable[[], None]:
+    """While ``unwanted()`` holds, AOTAutograd prints none of its metadata for the trace log; the result of the call ends this.
+
+    It prints with torchgen's ``dataclass_repr``, which its modules import by name (torch 2.8 to 2.15).
+    """
+    import torchgen.utils
+
+    with _LOCK:
+        if not _UNPRINTED:
+            _PRINTS[:] = [torchgen.utils.dataclass_repr]
+            _replace_everywhere(_PRINTS[0], _printed_where_wanted)
+        _UNPRINTED.append(unwanted)
+
+    def stop() -> None:
+        with _LOCK:
+            _UNPRINTED.remove(unwanted)
+            if not _UNPRINTED:
+                _replace_everywhere(_printed_where_wanted, _PRINTS[0])
+
+    return stop
+
+
+def _printed_where_wanted(*args: Any, **kwargs: Any) -> str:
+    if any(unwanted() for unwanted in tuple(_UNPRINTED)):
+        return ""
+    return _PRINTS[0](*args, **kwargs)
+
+
+def _replace_everywhere(old: Any, new: Any) -> None:
+    """Put ``new`` where torchgen and the modules of AOTAutograd that are loaded have ``old`` as ``dataclass_repr``."""
+    for name, module in list(sys.modules.items()):
+        ours = name == "torchgen.utils" or name.startswith("torch._functorch._aot_autograd")
+        if ours and vars(module).get("dataclass_repr") is old:
+            module.dataclass_repr = new

@@ -10,7 +10,7 @@ import contextlib
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from .listeners import Emit
 from .printed import parse_graph
 from .provenance import Trail
 from .stagereader import CALLS, Wanted, template_of, with_origins
-from .tracelog import LOGGER
+from .tracelog import TraceHandler, listen_to_trace
 
 _GRAPHS = {
     "aot_joint_graph": "joint",
@@ -39,10 +39,9 @@ def reading_log(dynamo: GraphRecord, wanted: Wanted, emit: Emit) -> Iterator[Log
     """Read what the log says of the backend call inside the block, and of its backward when that compiles later."""
     reader = LogReader(dynamo, wanted, emit)
     handler = _Handler(reader)
-    logger = logging.getLogger(LOGGER)
     with _LOCK:
         _OPEN.append(handler)
-        logger.addHandler(handler)
+        handler.close_log = listen_to_trace(handler)
     try:
         yield reader
     finally:
@@ -207,12 +206,13 @@ def _json(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-class _Handler(logging.Handler):
+class _Handler(TraceHandler):
     """Hands on what the log says of one compile; a mistake in reading it reaches nobody's program."""
 
     def __init__(self, reader: LogReader):
         super().__init__(logging.DEBUG)
         self.reader, self.calling = reader, True
+        self.close_log: Callable[[], None] = lambda: None
         self._thread = threading.get_ident()
         self._compile = reader._dynamo.compile_id
 
@@ -235,7 +235,7 @@ class _Handler(logging.Handler):
         with _LOCK:
             if self in _OPEN:
                 _OPEN.remove(self)
-                logging.getLogger(LOGGER).removeHandler(self)
+                self.close_log()
 
 
 def _known(metadata: dict[str, Any]) -> Iterator[str]:

@@ -10,12 +10,13 @@ import contextlib
 import logging
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from ..model import Fact, GraphRecord, StackFrame, SymbolInfo
+from . import compat
 from .sources import parse_stack
 
 LOGGER = "torch.__trace"
@@ -45,6 +46,27 @@ def fact_sources(*, trace: bool = False, skips: bool = False) -> dict[str, str]:
     )
 
 
+class TraceHandler(logging.Handler):
+    """A handler of peek's own on the trace's logger."""
+
+
+def listen_to_trace(handler: TraceHandler) -> Callable[[], None]:
+    """Put a handler on the trace's logger; the function that is returned takes it off.
+
+    A handler is all that it takes to have AOTAutograd print its metadata, tensors included, and the ``repr`` of a fake subclass
+    can raise, which ends the compile. Nobody here reads that artifact: it is printed for handlers of others only.
+    """
+    logger = logging.getLogger(LOGGER)
+    stop = compat.metadata_unprinted(lambda: all(isinstance(h, TraceHandler) for h in logger.handlers))
+    logger.addHandler(handler)
+
+    def close() -> None:
+        logger.removeHandler(handler)
+        stop()
+
+    return close
+
+
 class TraceLog:
     """Keeps what the trace says, by compile id: symbols that were made static, and the last break of each compile."""
 
@@ -56,16 +78,16 @@ class TraceLog:
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """A handler on the trace's logger for as long as the block runs. The logger prints nothing of its own."""
-        logger, handler = logging.getLogger(LOGGER), _Handler(self)
+        logger = logging.getLogger(LOGGER)
         before = logger.propagate
         logger.propagate = (
             False  # torch keeps it so, but sets it late; the program's own handlers must see nothing of it
         )
-        logger.addHandler(handler)
+        close = listen_to_trace(_Handler(self))
         try:
             yield
         finally:
-            logger.removeHandler(handler)
+            close()
             logger.propagate = before
 
     def take(self, record: Any) -> None:
@@ -123,7 +145,7 @@ def _innermost(stack: list[dict[str, Any]]) -> StackFrame | None:
     return StackFrame(file, int(last.get("line", 0)), str(last.get("name", "")), str(last.get("loc") or ""))
 
 
-class _Handler(logging.Handler):
+class _Handler(TraceHandler):
     """Hands each line on; a mistake in reading one is nothing that logging should print."""
 
     def __init__(self, log: TraceLog):

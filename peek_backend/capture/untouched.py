@@ -15,7 +15,7 @@ from torch._dynamo.symbolic_convert import TensorifyState
 from torch._dynamo.utils import counters, get_metrics_context
 from torch._functorch import aot_autograd
 
-from .compat import initialised_cuda_devices
+from .compat import initialised_cuda_devices, metadata_unprinted
 
 
 @contextlib.contextmanager
@@ -80,7 +80,8 @@ def _silent() -> Iterator[None]:
     handlers = {
         id(h): h for each in (logging.root, *loggers) for h in getattr(each, "handlers", ())
     }  # a PlaceHolder has none
-    mute = _OtherThreads()
+    mute, thread = _OtherThreads(), threading.get_ident()
+    stop = metadata_unprinted(lambda: threading.get_ident() == thread)
     for handler in handlers.values():
         handler.addFilter(mute)
     try:
@@ -88,6 +89,7 @@ def _silent() -> Iterator[None]:
     finally:
         for handler in handlers.values():
             handler.removeFilter(mute)
+        stop()
 
 
 _KEPT = (
