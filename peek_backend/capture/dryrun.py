@@ -63,6 +63,14 @@ def dry_run(
     missing, with
     ``peek_record`` on it. PeekError for what cannot be tried.
     """
+    with _defaults_kept():
+        return _tried(target, (args, kwargs), asked, inputs)
+
+
+def _tried(
+    target: Any, given_inputs: tuple[Any, Any], asked: Asked, inputs: Callable[[], Any] | None
+) -> CaptureRecord:
+    args, kwargs = given_inputs
     wanted = _device(asked.device)
     real = _usable(wanted)
     env = ShapeEnv() if asked.unbacked else None  # without one, a size read from data ends the run
@@ -77,6 +85,17 @@ def dry_run(
     about = _about(modules, wanted, asked)
     record = _named(_traced(function, (given, keywords), modules, fakes, asked, about), (args, kwargs))
     return record if real else relabelled(record, "cpu", str(wanted))
+
+
+@contextlib.contextmanager
+def _defaults_kept() -> Iterator[None]:
+    """What a factory sets for its model (``torch.set_default_dtype``) holds while it is tried, and no longer."""
+    dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(grad)
 
 
 def _named(record: CaptureRecord, inputs: Any) -> CaptureRecord:

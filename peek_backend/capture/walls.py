@@ -14,16 +14,29 @@ from ..model import CaptureRecord
 from .failures import read_failure
 from .fakekernels import fake_kernel_stub
 
-_WAYS = "\n       ".join(
-    [
-        "one of these lets the graph go on:",
-        "torch.cond(pred, f, g, operands)   for a branch that depends on data",
-        "torch.where(pred, a, b)            for a choice between two tensors",
-        "unbacked=True (--unbacked)         for a size or number read from data: a symbol u0, given later as --at u0=512",
-        "eval_mode=True (--eval-mode)       for a branch on random numbers in training alone (layer drop, stochastic depth)",
-        "torch._check(n <= x.shape[0])      where such a symbol has to be bounded",
-    ]
+_WAYS = (
+    ("torch.cond(pred, f, g, operands)", "for a branch that depends on data"),
+    ("torch.where(pred, a, b)", "for a choice between two tensors"),
+    (
+        "unbacked=True (--unbacked)",
+        "for a size or number read from data: a symbol u0, given later as --at u0=512",
+    ),
+    (
+        "eval_mode=True (--eval-mode)",
+        "for a branch on random numbers in training alone (layer drop, stochastic depth)",
+    ),
+    ("torch._check(n <= x.shape[0])", "where such a symbol has to be bounded"),
+    (
+        "a module of even sizes instead",
+        "for experts that data choose: EvenExperts in samples/16_price_of_models.py",
+    ),
 )
+
+
+def _ways(*, unbacked: bool) -> str:
+    """The ways round, without the one that was taken already."""
+    ways = [f"{code:<34} {what}" for code, what in _WAYS if not (unbacked and code.startswith("unbacked"))]
+    return "\n       ".join(["one of these lets the graph go on:", *ways])
 
 
 def raise_explained(error: BaseException, finish: Callable[[CaptureRecord], CaptureRecord]) -> NoReturn:
@@ -83,7 +96,7 @@ def _needs_data(cause: BaseException, error: BaseException) -> PeekError:
     return PeekError(
         f"the program needs data at {_place(error)}",
         f"{what}, and a dry run has none",
-        _WAYS,
+        _ways(unbacked=isinstance(cause, GuardOnDataDependentSymNode)),
     )
 
 

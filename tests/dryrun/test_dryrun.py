@@ -109,6 +109,26 @@ def test_state_is_left_alone():
     assert all(p.grad is None for p in model.parameters())
 
 
+def test_a_factorys_defaults_are_its_own():
+    """A default dtype that a factory sets holds for its model alone, a gradient mode that a forward sets for that forward."""
+
+    def make():
+        torch.set_default_dtype(torch.bfloat16)
+        return nn.Linear(8, 8)
+
+    before = torch.get_default_dtype(), torch.is_grad_enabled()
+    cost = peek_backend.dryrun(make, "bf16[2, 8]").cost
+    assert cost.parameter_bytes == 2 * (8 * 8 + 8)
+
+    def broken(x):
+        torch.set_grad_enabled(False)
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        peek_backend.dryrun(broken, "f32[2]")
+    assert (torch.get_default_dtype(), torch.is_grad_enabled()) == before
+
+
 def test_examples_count_by_their_metadata():
     """Example tensors, specs, a function of inputs and plain values give one and the same answer."""
 
@@ -204,7 +224,23 @@ def test_a_branch_on_data_names_line_and_ways_round():
         peek_backend.dryrun(branching, "f32[4]")
     assert "if y.sum() > 0" in error.value.problem
     assert all(way in error.value.fix for way in ("torch.cond", "torch._check", "unbacked", "torch.where"))
+    assert "unbacked" in error.value.fix
     assert [g.key for g in error.value.peek_record.graphs] == ["0/0"]
+
+
+def test_a_way_that_was_taken_is_not_offered_again():
+    """Where an unknown size itself is the wall, the fix does not send one to ``unbacked`` a second time."""
+
+    def each(x):
+        total = x.sum()
+        for row in x.nonzero():
+            total = total + row.sum()
+        return total
+
+    with pytest.raises(PeekError, match="needs data") as error:
+        peek_backend.dryrun(each, "f32[4]", unbacked=True)
+    assert "unbacked" not in error.value.fix
+    assert "EvenExperts" in error.value.fix
 
 
 def test_unbacked_sizes_are_symbols_with_a_value_given_later():
