@@ -83,7 +83,7 @@ class App {
     return this.capture.graphs[this.state.graph];
   }
   narrow() {
-    return innerWidth < 760;
+    return innerWidth < 900;
   }
   kindName(i, graph = this.graph) {
     return this.kindNames[graph.cols.kind[i]];

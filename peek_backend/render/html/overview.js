@@ -39,7 +39,7 @@ export class OverviewView {
           )
         : null,
       (this.unread = problemSection(allProblems(capture))),
-      h("section", h("h2", "Graphs"), this.graphs()),
+      h("section.graphs", h("h2", "Graphs"), this.graphs()),
       this.cost(overview.cost),
       this.kinds(),
       capture.autograd.map((view) => this.kept(view)),

@@ -65,7 +65,9 @@ export class Panel {
   facts(pairs) {
     return h(
       "dl",
-      pairs.filter(([, v]) => v !== "" && v !== null && v !== undefined).map(([k, v]) => [h("dt", k), h("dd", v)]),
+      pairs
+        .filter(([, v]) => v !== "" && v !== null && v !== undefined && v !== false)
+        .map(([k, v]) => [h("dt", k), h("dd", v)]),
     );
   }
 
@@ -135,8 +137,13 @@ export class Panel {
         ["dtype", v.dtype && h("code", v.dtype)],
         ["stride", v.stride && h("code", v.stride)],
         ["device", v.device],
-        ["bytes", v.bytes != null ? bytesText(v.bytes) : ""],
-        ["exactly", v.bytes >= 1024 ? v.bytes.toLocaleString("en") : ""],
+        [
+          "bytes",
+          v.bytes != null && [
+            bytesText(v.bytes),
+            v.bytes >= 1024 ? h("span.muted", ` ${v.bytes.toLocaleString("en")}`) : null,
+          ],
+        ],
         ["layout", v.layout && v.layout !== "strided" ? v.layout : ""],
         ["offset", v.offset ? String(v.offset) : ""],
         ["grad", v.grad ? "required" : ""],
@@ -155,7 +162,7 @@ export class Panel {
     const known = (v, text) => (v >= 0 ? text(v) : "");
     const title = h("h3", "Cost ", estimated ? h("span.note", "worked out from shapes") : null);
     const facts = this.facts([
-      ["FLOPs", unknown[i] ? "" : known(flops[i], flopText)],
+      ["FLOPs", flops[i] > 0 ? flopText(flops[i]) : ""],
       ["reads", known(read[i], bytesText)],
       ["writes", known(written[i], bytesText)],
       ["intensity", flops[i] > 0 && moved > 0 ? `${(flops[i] / moved).toPrecision(3)} FLOP per byte` : ""],

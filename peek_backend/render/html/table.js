@@ -10,8 +10,8 @@ const COLUMNS = [
   { key: "name", title: "name", ends: true, text: (g, i) => g.name(i) },
   { key: "target", title: "op", ends: true, text: (g, i) => g.label(i), kind: true },
   { key: "value", title: "value", text: (g, i) => g.valueText(i), mono: true },
-  { key: "args", title: "args", text: (g, i) => g.argsText(i), mono: true, wide: true },
-  { key: "module", title: "module", ends: true, text: (g, i) => g.text("module", i), wide: true },
+  { key: "args", title: "args", text: (g, i) => g.argsText(i), mono: true },
+  { key: "module", title: "module", ends: true, text: (g, i) => g.text("module", i) },
   {
     key: "bytes",
     title: "bytes",
@@ -25,7 +25,6 @@ const COLUMNS = [
     number: (g, i) => g.metrics.flops[i],
     text: (g, i) => (g.metrics.flops[i] > 0 ? flopText(g.metrics.flops[i]) : ""),
     right: true,
-    wide: true,
     when: (g) => g.metrics?.flops.some((v) => v > 0),
   },
   {
@@ -34,9 +33,8 @@ const COLUMNS = [
     number: (g, i) => g.users(i).length,
     text: (g, i) => String(g.users(i).length),
     right: true,
-    wide: true,
   },
-  { key: "line", title: "source", ends: true, number: null, text: (g, i) => g.place(i), wide: true },
+  { key: "line", title: "source", ends: true, number: null, text: (g, i) => g.place(i) },
 ];
 /** Rows whose texts decide how wide the columns are, and the share of them that fits. */
 const SAMPLE = 300;
@@ -48,7 +46,10 @@ const DOT = 14;
 /** Characters at the end of a name that always show. */
 const TAIL = 10;
 /** px that a column keeps where room is short; a value and a line number are worth most. */
-const LEAST = { value: 200, line: 180, name: 120 };
+const LEAST = { value: 150, line: 150, name: 120 };
+const SCROLLBAR = 16;
+/** Columns that are left out where there is no room for all, first to last; name, op and value always show. */
+const GIVE_WAY = ["users", "args", "module", "line", "flops", "bytes", "index"];
 
 export class TableView {
   constructor(app) {
@@ -79,12 +80,24 @@ export class TableView {
       this.table,
     );
     this.sort = { key: "index", down: false };
-    new ResizeObserver(() => this.paint()).observe(this.scroll);
+    new ResizeObserver(() => {
+      if (!this.rows || !this.element.isConnected) return;
+      this.header();
+      this.paint();
+    }).observe(this.scroll);
   }
 
+  /** The columns that there is room for, and what each takes at least; the least needed ones give way first. */
   columns() {
-    const all = this.known();
-    return this.app.narrow() ? all.filter((c) => !c.wide && c.key !== "bytes" && c.key !== "index") : all;
+    const columns = this.known();
+    const room = (this.scroll.clientWidth || innerWidth) - 2 * SIDES - SCROLLBAR;
+    const least = () => columns.reduce((sum, c) => sum + this.wants(c).least, 0);
+    for (const key of GIVE_WAY) {
+      if (least() <= room) break;
+      const at = columns.findIndex((c) => c.key === key);
+      if (at >= 0) columns.splice(at, 1);
+    }
+    return columns;
   }
 
   /** The columns that this graph has. */
@@ -95,19 +108,25 @@ export class TableView {
     );
   }
 
-  /** Columns as wide as most of their texts; where there is not room for all, the long ones give way. */
-  widths(columns) {
+  /** What a column takes in px: as much as most of its texts need (`px`), and what it keeps where room is short (`least`). */
+  wants(c) {
     const { graph } = this.app;
-    const step = Math.max(1, Math.floor(graph.n / SAMPLE));
-    return columns.map((c) => {
-      const lengths = [];
-      for (let i = 0; i < graph.n; i += c.right ? 1 : step) lengths.push(c.text(graph, i).length);
-      lengths.sort((a, b) => a - b);
-      const fits = c.right ? 1 : FITS; // a number that is cut is wrong
-      const most = Math.max(lengths[Math.floor((lengths.length - 1) * fits)] ?? 0, c.title.length + 3);
-      const px = Math.ceil(Math.min(most, 60) * (c.mono ? WIDE.mono : WIDE.plain)) + SIDES + (c.kind ? DOT : 0);
-      return c.right ? `${px}px` : `minmax(${Math.min(px, LEAST[c.key] ?? 100)}px, ${px}fr)`;
-    });
+    graph.wants ??= {};
+    if (graph.wants[c.key]) return graph.wants[c.key];
+    const step = c.right ? 1 : Math.max(1, Math.floor(graph.n / SAMPLE));
+    const lengths = [];
+    for (let i = 0; i < graph.n; i += step) lengths.push(c.text(graph, i).length);
+    lengths.sort((a, b) => a - b);
+    const fits = c.right ? 1 : FITS; // a number that is cut is wrong
+    const most = Math.max(lengths[Math.floor((lengths.length - 1) * fits)] ?? 0, c.title.length + 3);
+    const px = Math.ceil(Math.min(most, 60) * (c.mono ? WIDE.mono : WIDE.plain)) + SIDES + (c.kind ? DOT : 0);
+    return (graph.wants[c.key] = { px, least: c.right ? px : Math.min(px, LEAST[c.key] ?? 120) });
+  }
+
+  /** A column as a track of the grid: numbers as they are, texts share what is left by what they need. */
+  track(c) {
+    const { px, least } = this.wants(c);
+    return c.right ? `${px}px` : `minmax(${least}px, ${px}fr)`;
   }
 
   /** Rows in order: of the search if there is one, sorted by the chosen column. */
@@ -136,10 +155,8 @@ export class TableView {
 
   header() {
     const columns = this.columns();
-    if (this.sized !== this.app.graph || this.sizedFor !== columns.length) {
-      this.table.style.setProperty("--columns", this.widths(columns).join(" "));
-      Object.assign(this, { sized: this.app.graph, sizedFor: columns.length });
-    }
+    this.shown = columns;
+    this.table.style.setProperty("--columns", columns.map((c) => this.track(c)).join(" "));
     this.table.setAttribute("aria-rowcount", this.rows.length + 1);
     this.table.setAttribute("aria-colcount", columns.length);
     fill(
@@ -192,7 +209,7 @@ export class TableView {
         onclick: () => this.app.select(i),
         ondblclick: () => this.app.go("graph", i),
       },
-      this.columns().map((c) =>
+      this.shown.map((c) =>
         h(
           "span.cell",
           { role: "cell", class: `${c.mono ? "mono" : ""} ${c.right ? "right" : ""}`, title: c.text(graph, i) },
