@@ -53,12 +53,13 @@ def seen(guards: Iterable[FailedGuard]) -> tuple[Seen, ...]:
     """What each source was over the variants: what they expect, then what the last call had."""
     values: dict[str, dict[str, None]] = {}
     for guard in guards:
-        if not guard.source or guard.expected is None or _is_condition(guard):
+        if not guard.source or guard.expected is None:
             continue
-        kept = values.setdefault(guard.source, {})
-        kept[guard.expected] = None
-        if guard.got is not None:
-            kept[guard.got] = None
+        got = guard.got.removeprefix(f"{guard.source} = ") if guard.got is not None else None
+        is_value = not _is_condition(guard)
+        for value in (guard.expected if is_value else None, got if is_value or got != guard.got else None):
+            if value is not None:
+                values.setdefault(guard.source, {})[value] = None
     return tuple([Seen(source, tuple(kept)) for source, kept in values.items() if len(kept) > 1])
 
 

@@ -219,7 +219,10 @@ def _number_advice(guard: FailedGuard, graph: GraphRecord | None) -> str:
             f"{source} is dynamic from here on; torch.compile(…, dynamic=True) makes it so in the first call"
         )
     if _is_pinned(graph, source):
-        return f"the code needs {source} as a plain number, so each value is a variant: keep it the same, or move that out"
+        return (
+            f"the code uses {source} as a plain number (a comparison, range(), an index), so each value is a variant: keep it the"
+            " same, or move that out"
+        )
     if guard.holder == "global":
         return f"{source} is a global, and so a constant of the graph: pass it as an argument, or make it a tensor"
     return f"{source} is a constant of the graph: pass it as a tensor, torch.tensor({source}), or keep it the same"

@@ -293,7 +293,7 @@ class Ledger:
         """A break that took the whole frame: in the block that is why, unless it is an error in any case."""
         frame = self.frames[compile.frame]
         inside = (f for f in reversed(event.stack) if (f.file, f.function) == (frame.file, frame.own_name))
-        own = next(inside, None)
+        own = next(inside, None) if _is_program(frame.file) else None
         block = (
             block_around(frame.file, frame.line, own.line) if own is not None and not compile.raised else ""
         )

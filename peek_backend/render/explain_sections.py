@@ -17,6 +17,7 @@ from peek_backend.analysis.why import Why, of_symbol
 from peek_backend.model import (
     CaptureRecord,
     Fact,
+    FailedGuard,
     FrameRecord,
     GraphRecord,
     GuardInfo,
@@ -273,14 +274,15 @@ def story_lines(page: Page, story: Story, limit: int | None) -> None:
         indent=1,
     )
     shown = _some(story.recompiles, limit)
+    told: set[FailedGuard] | None = None if limit is None else set()
     for recompile in shown[0]:
-        _recompile_line(page, recompile, detailed=limit is None)
+        _recompile_line(page, recompile, told)
     if shown[1]:
         page.add(f"… {plural(shown[1], 'more recompile')}", "dim", indent=3)
     for recompile in shown[2]:
-        _recompile_line(page, recompile, detailed=limit is None)
+        _recompile_line(page, recompile, told)
     if story.refused is not None:
-        _recompile_line(page, story.refused, detailed=limit is None)
+        _recompile_line(page, story.refused, told)
         page.add(_since(story), "red", indent=3)
     for seen in story.seen[:3]:
         page.add(f"seen: {seen.source} = {_values(seen.values)}", "dim", indent=3)
@@ -309,7 +311,11 @@ def _values(values: Sequence[str]) -> str:
     return ", ".join(values) if len(values) <= 8 else f"{', '.join(values[:6])}, … {values[-1]}"
 
 
-def _recompile_line(page: Page, recompile: RecompileInfo, *, detailed: bool) -> None:
+def _recompile_line(page: Page, recompile: RecompileInfo, told: set[FailedGuard] | None) -> None:
+    """A recompile and its cause, what failed for the other variants where that is another source, and not in ``told`` yet.
+
+    Without ``told`` all that failed, and what changed in the graph.
+    """
     guard = cause(recompile)
     text = guard.text if guard is not None else "no guard is known to have failed"
     place = (
@@ -318,9 +324,10 @@ def _recompile_line(page: Page, recompile: RecompileInfo, *, detailed: bool) -> 
     mark = "refused" if recompile.refused else f"#{recompile.variant}"
     page.pair(f"{mark}  {text}", place, indent=3)
     for other in recompile.failed[1:]:
-        if detailed or (guard is not None and other.source != guard.source):
+        if told is None or (guard is not None and other.source != guard.source and other not in told):
             page.add(f"nor {other.variant or 'another'}: {other.text}", "dim", indent=7)
-    if not detailed:
+    if told is not None:
+        told.update(recompile.failed)
         return
     for change in recompile.changed:
         page.add(f"changed: {change}", indent=7)
