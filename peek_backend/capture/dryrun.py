@@ -23,7 +23,7 @@ from ..model.inputs import TensorSpec
 from .attention import fused_with_dropout
 from .cost import pricing
 from .fakes import Fakes, built, check_unreal, held_tensors, settle_lazy
-from .inputs import build, check_call
+from .inputs import build, check_call, check_signature
 from .inspection import inspect_call, roots
 from .isolation import random_state_kept
 from .moves import played
@@ -82,6 +82,7 @@ def _tried(
         settle_lazy(function, given, keywords, made=function is not target)
     fakes = Fakes(mode, wanted if real else torch.device("cpu"), grad=True)
     modules = list(_modules(function, (given, keywords)))
+    _refuse_scripted(modules)
     about = _about(modules, wanted, asked)
     record = _named(_traced(function, (given, keywords), modules, fakes, asked, about), (args, kwargs))
     return record if real else relabelled(record, "cpu", str(wanted))
@@ -186,6 +187,7 @@ def _made(target: Any, has_inputs: bool) -> Any:
         raise PeekError(what, "it is no function or module", "pass a module, a function, or a factory of one")
     if not (isinstance(target, type) or _is_factory(target, has_inputs)):
         return target
+    check_signature(target, (), {}, "a factory that needs no argument: lambda: Model(…)")
     found = built(target)
     if not callable(found):
         name = getattr(target, "__qualname__", repr(target))
@@ -227,6 +229,16 @@ def _modules(function: Any, inputs: Any) -> Iterator[torch.nn.Module]:
                 if id(module) not in seen:
                     seen.add(id(module))
                     yield module
+
+
+def _refuse_scripted(modules: list[torch.nn.Module]) -> None:
+    scripted = next((m for m in modules if isinstance(m, torch.jit.ScriptModule)), None)
+    if scripted is not None:
+        name = getattr(scripted, "original_name", "") or type(scripted).__name__
+        why = "TorchScript keeps its tensors where no fake one can stand in for them, and Dynamo does not trace it"
+        raise PeekError(
+            f"{name} is a scripted module", why, "pass the Python module that it was scripted from"
+        )
 
 
 def _about(modules: list[torch.nn.Module], device: torch.device, asked: Asked) -> DryRun:

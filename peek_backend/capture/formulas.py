@@ -129,6 +129,21 @@ def uncounted(packet: Any) -> bool:
     return name.startswith(_UNCOUNTED) and not name.startswith(_ARE_CHECKS)
 
 
+_ONE_DTYPE = {
+    getattr(_ATEN, name) for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution")
+}
+
+
+def refuse_mixed(packet: Any, args: Sequence[Any]) -> None:
+    """TypeError for a product of two dtypes: kernels refuse it, and the fake ones, which compute nothing, do not."""
+    if packet in _ONE_DTYPE:
+        dtypes = dict.fromkeys(
+            str(x.dtype).removeprefix("torch.") for x in args if isinstance(x, torch.Tensor)
+        )
+        if len(dtypes) > 1:
+            raise TypeError(f"{packet.__name__} of {' and '.join(dtypes)}, which its kernels refuse")
+
+
 def flops(packet: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Any:
     """Floating-point operations of one call: an int or SymInt; 0 for ops without a formula.
 

@@ -20,7 +20,7 @@ def make(load: Callable[[], Any], device: str) -> Any:
     with contextlib.nullcontext() if device == "cpu" else torch.device(device):
         found = load()
         if isinstance(found, type):
-            _check_signature(found, (), {}, f"them in the target: {found.__name__}(…)")
+            check_signature(found, (), {}, f"them in the target: {found.__name__}(…)")
             found = found()
     return found.to(device) if isinstance(found, torch.nn.Module) else found
 
@@ -31,10 +31,11 @@ def check_call(function: Any, args: Any, kwargs: dict[str, Any]) -> None:
         what = f"a {type(function).__name__} cannot be inspected"
         raise PeekError(what, "it is no function or module", "name a function, an nn.Module or a class")
     called = function.forward if isinstance(function, torch.nn.Module) else function
-    _check_signature(called, args, kwargs, "--input SPEC for each, in order, or --kwarg NAME=SPEC")
+    check_signature(called, args, kwargs, "--input SPEC for each, in order, or --kwarg NAME=SPEC")
 
 
-def _check_signature(function: Any, args: Any, kwargs: dict[str, Any], how: str) -> None:
+def check_signature(function: Any, args: Any, kwargs: dict[str, Any], how: str) -> None:
+    """PeekError when ``function`` does not take these arguments; ``how`` to pass others."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some builtins have none

@@ -14,7 +14,7 @@ from torch._C import DispatchKey
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .formulas import flops, has_formula, moved, storage_key, tensors_in, uncounted
+from .formulas import flops, has_formula, moved, refuse_mixed, storage_key, tensors_in, uncounted
 from .fusedkernels import written_out
 
 
@@ -98,6 +98,7 @@ class Meter(TorchDispatchMode):
         return out
 
     def _note(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
+        refuse_mixed(func.overloadpacket, args)
         read, written = moved(func, args, kwargs, out)
         counted = flops(func.overloadpacket, args, kwargs, out)
         unknown = _no_formula(func) if _is_uncounted(func) else ""

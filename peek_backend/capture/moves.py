@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch._dynamo.eval_frame import skip_code
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
@@ -47,11 +48,17 @@ def _moved_to(device: torch.device, by: torch.device) -> Callable[..., Any]:
     def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         return _TO(self, *[other(a) for a in args], **{name: other(a) for name, a in kwargs.items()})
 
-    return to
+    return _no_frame(to)
 
 
 def _moved(by: torch.device) -> Callable[..., Any]:
     def move(self: torch.Tensor, device: Any = None, non_blocking: bool = False, **how: Any) -> torch.Tensor:
         return _TO(self, by, non_blocking=non_blocking, **how)
 
-    return move
+    return _no_frame(move)
+
+
+def _no_frame(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, never compiled on its own where the program calls it outside of a graph."""
+    skip_code(function.__code__)
+    return function

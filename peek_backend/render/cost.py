@@ -75,6 +75,12 @@ def summary(record: CaptureRecord, sizes: Sizes | None = None) -> str:
     lines.append(moved + intensity)
     lines += [f"not counted: {plural(count, 'node')}: {why}" for why, count in found.unknown]
     lines += _in_eager(record)
+    if (
+        record.dryrun is not None
+        and record.dryrun.train
+        and not any(g.stage == "backward" for g in record.graphs)
+    ):
+        lines.append("no backward: nothing that the graphs return has a gradient")
     return "\n".join(lines)
 
 

@@ -211,6 +211,28 @@ def test_inputs_that_do_not_match_are_refused():
         peek_backend.dryrun(lambda x: x, "f32[2]", "f32[2]")
 
 
+def test_what_cannot_be_built_or_faked_is_refused():
+    """A class that needs arguments, and a scripted module, are refused in one message."""
+    with pytest.raises(PeekError, match="cannot be called so"):
+        peek_backend.dryrun(nn.Linear, "f32[2, 8]")
+    with pytest.raises(PeekError, match="Linear is a scripted module"):
+        peek_backend.dryrun(torch.jit.script(nn.Linear(8, 8)), "f32[2, 8]")
+
+
+def test_inputs_of_another_dtype_are_told():
+    """A bfloat16 model with float32 inputs, which no kernel takes, has no price for its products, and says why."""
+    cost = peek_backend.dryrun(lambda: nn.Linear(8, 8, dtype=torch.bfloat16), "f32[2, 8]").cost
+    assert cost.flops == 0
+    assert "of bfloat16 and float32, which its kernels refuse" in str(cost)
+
+
+def test_a_training_step_without_a_backward_says_so():
+    """Nothing to differentiate: the summary tells, since the price is then that of a forward."""
+    told = "no backward: nothing that the graphs return has a gradient"
+    assert told in str(peek_backend.dryrun(torch.sin, "f32[2]", train=True).cost)
+    assert told not in str(peek_backend.dryrun(torch.sin, "f32[2] grad", train=True).cost)
+
+
 def branching(x):
     y = x.sin()
     if y.sum() > 0:
