@@ -37,16 +37,23 @@ def metadata() -> Any:
     return None
 
 
-def input_ordinals(gm: fx.GraphModule, count: int) -> tuple[int | None, ...]:
+def input_ordinals(gm: fx.GraphModule, count: int, meta: Any) -> tuple[int | None, ...]:
     """For each placeholder the ordinal of the Dynamo graph's input (of ``count``) that it is, or is part of; None for others."""
     nodes = [n for n in gm.graph.nodes if n.op == "placeholder"]
     if any(n.meta.get("desc") is not None for n in nodes):
         return tuple([_input_of(n.meta.get("desc")) for n in nodes])
     primals = [n for n in nodes if "tangent" not in n.name]
-    if len(primals) != count:
+    order = list(range(count)) if len(primals) == count else _taken_apart(meta)
+    if len(primals) != len(order):
         return (None,) * len(nodes)
-    ordinal = {n: i for i, n in enumerate(primals)}
+    ordinal = dict(zip(primals, order, strict=True))
     return tuple([ordinal.get(n) for n in nodes])
+
+
+def _taken_apart(meta: Any) -> list[int]:
+    """For each of AOTAutograd's inputs the Dynamo graph's, by ``fw_metadata``: a subclass is as many as it has inner tensors."""
+    subclasses = getattr(meta, "subclass_inp_meta", None) or ()
+    return [i for i, part in enumerate(subclasses) for _ in range(getattr(part, "arg_count", 1))]
 
 
 def tangent_ordinals(gm: fx.GraphModule, meta: Any) -> tuple[int | None, ...]:

@@ -29,7 +29,10 @@ from ..model import (
 )
 from ..model.graph import MAX_NESTING
 
-_PLACE = re.compile(r"^\s*# File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.*?), code: (?P<code>.*)$")
+# torch 2.14 and later say of a backward's node whose line it is.
+_PLACE = re.compile(
+    r"^\s*# (?:Backward of forward node: )?File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.*?), code: (?P<code>.*)$"
+)
 _CLASS = re.compile(r"^(\s*)class (\S+)\(torch\.nn\.Module\):", re.MULTILINE)
 _NO_NAME = re.compile(r"\W")
 _NO_PLACE = re.compile(r"^\s*# No stacktrace found")

@@ -232,20 +232,23 @@ class Trail:
         post_grad: GraphRecord,
         told: Sequence[tuple[str, ...]] | None,
     ) -> list[Origin]:
-        """Origins of kernel calls in the post-grad graph: as Inductor ``told`` them by call, else as the code lets see."""
-        known = nodes_of_calls(code, post_grad) if told is None else told
-        calls = iter(zip(code.calls, known, strict=True))
-        reason = _WORKED_OUT if told is None else None
+        """Origins of kernel calls in the post-grad graph: as Inductor ``told`` them by call, else as the code lets see.
+
+        torch 2.8 tells of few kernels, and none tells of those that come from its cache.
+        """
+        told = told if told is not None else [()] * len(code.calls)
+        seen = nodes_of_calls(code, post_grad) if not all(told) else told
+        calls = iter(zip(code.calls, told, seen, strict=True))
         return [
-            self._kernel(*next(calls), reason)
+            self._kernel(*next(calls))
             if node.op == "call_function"
             else Origin(self.named(node.name, ("post_grad",)))
             for node in nodes
         ]
 
-    def _kernel(self, call: KernelCall, names: tuple[str, ...], reason: str | None) -> Origin:
-        if names:
-            return Origin(self.all_named(names, "post_grad"), reason)
+    def _kernel(self, call: KernelCall, told: tuple[str, ...], seen: tuple[str, ...]) -> Origin:
+        if told or seen:
+            return Origin(self.all_named(told or seen, "post_grad"), None if told else _WORKED_OUT)
         places = tuple(dict.fromkeys(self.dynamo[n] for n in call.sources if n in self.dynamo))
         return Origin(places, _BY_COMMENT if places else _NOT_KEPT)
 

@@ -79,7 +79,7 @@ class StageReader:
     def _traced(self, stage: str, gm: fx.GraphModule, forward_outputs: int | None) -> None:
         meta = aotmeta.metadata()
         flat = self._flat if self._flat is not None else range(len(self._trail.inputs))
-        own = aotmeta.input_ordinals(gm, len(flat))
+        own = aotmeta.input_ordinals(gm, len(flat), meta)
         inputs, tangents = aotmeta.mapped(own, flat), aotmeta.tangent_ordinals(gm, meta)
         gradients = () if forward_outputs is None else aotmeta.gradient_ordinals(gm, forward_outputs, own)
         self._info = StageInfo(
