@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from peek_backend.model.snapshot import Break, Skipped, Snapshot
 
 from .edits import Edit
+from .texts import place_key
 
 
 def event_edits(old: Snapshot, new: Snapshot, renamed: Mapping[str, str]) -> Iterator[Edit]:
@@ -42,7 +43,7 @@ def _break_edits(old: Sequence[Break], new: Sequence[Break]) -> Iterator[Edit]:
         yield _break_edit("break:added", info)
     for info in gone:
         yield _break_edit("break:removed", info)
-    moved = sum(a.place != b.place and _line(a) != _line(b) for a, b in pairs)
+    moved = sum(place_key(a.place) != place_key(b.place) for a, b in pairs)
     if moved:
         yield Edit("source", text="source lines", count=moved)
     for a, b in pairs:
@@ -53,10 +54,6 @@ def _break_edits(old: Sequence[Break], new: Sequence[Break]) -> Iterator[Edit]:
 def _break_edit(kind: str, info: Break) -> Edit:
     text = " ".join(part for part in (info.id, info.reason or info.place.code) if part)
     return Edit(kind, target=info.id, text=text, place=info.place)
-
-
-def _line(info: Break) -> tuple[str, str, str]:
-    return info.place.file, info.place.function, info.place.code
 
 
 _SKIPPED_KEYS: tuple[Callable[[Skipped], Hashable], ...] = (
@@ -74,6 +71,9 @@ def _skipped_edits(
         yield _skipped_edit("capture:nothing" if entry.state == "NOTHING" else "frame:skipped", entry)
     for entry in gone:
         yield _skipped_edit("frame:captured", entry)
+    moved = sum(place_key(a.place) != place_key(b.place) for a, b in pairs)
+    if moved:
+        yield Edit("source", text="source lines", count=moved)
     for a, b in pairs:
         if a.reason != b.reason:
             yield Edit("frame:reason", b.frame, target=b.frame, text=b.frame, old=a.reason, new=b.reason)

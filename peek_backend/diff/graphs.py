@@ -18,7 +18,7 @@ from peek_backend.snapshot.graphfile_print import fill
 from peek_backend.snapshot.graphfile_types import type_text
 
 from .edits import Edit, GraphDiff
-from .inputs import match_inputs
+from .inputs import is_argument, match_inputs
 from .match import Interner, Matching, Side, longest_increasing
 from .modules import renamed_modules, renamed_path
 from .symbols import SymbolMap, TypeComparer, guard_edits, match_symbols, unbacked_range_edits
@@ -174,19 +174,20 @@ class _Comparison:
         for j, entry in enumerate(new):
             if j not in matched_new:
                 self.add(self.input_edit("input:added", entry, new=type_text(entry.type)), j)
-        order = [j for _, j in self.inputs]
-        moved = len(order) - len(longest_increasing(order))
-        if moved:
-            self.add(self.order_of_inputs(order, moved))
+        self.order_of_inputs()
 
-    def order_of_inputs(self, order: Sequence[int], moved: int) -> Edit:
-        """The calling convention's order: the first of those that moved."""
-        kept = {order[k] for k in longest_increasing(order)}
-        names = [self.new.inputs[j].name for j in order if j not in kept]
-        shown = ", ".join(names[:MAX_NAMED]) + (
-            f" … and {len(names) - MAX_NAMED} more" if moved > MAX_NAMED else ""
-        )
-        return Edit("input:order", self.title, target=names[0], text=f"{shown} moved", count=moved)
+    def order_of_inputs(self) -> None:
+        """Arguments in another order are another calling convention; a module's own parameters are handed over by torch."""
+        order = [j for _, j in self.inputs]
+        arguments = [j for j in order if is_argument(self.new.inputs[j].name)]
+        kept = {arguments[k] for k in longest_increasing(arguments)}
+        names = [self.new.inputs[j].name for j in arguments if j not in kept]
+        if names:
+            more = f" … and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+            text = f"{', '.join(names[:MAX_NAMED])}{more} moved"
+            self.add(Edit("input:order", self.title, target=names[0], text=text, count=len(names)))
+        elif moved := len(order) - len(longest_increasing(order)):
+            self.add(Edit("order", self.title, text="inputs", count=moved))
 
     def input_edits(self, before: Input, after: Input, position: int) -> None:
         for kind in self.types.compare(before.type, after.type):

@@ -31,7 +31,7 @@ _VALUES: dict[str, tuple[re.Pattern, str]] = {
     "torch": (re.compile(_VERSION), "two numbers, such as 2.13"),
     "py": (re.compile(_VERSION), "two numbers, such as 3.11"),
     "grad": (re.compile("on|off|mixed"), "on, off or mixed"),
-    "dynamic": (re.compile(r"on|off|mark\(.+\)", re.DOTALL), "on, off or mark(x:0)"),
+    "dynamic": (re.compile(r"on|off|mark\(.+:-?[0-9]+\)", re.DOTALL), "on, off or mark(x:0)"),
 }
 _ENV = re.compile(rf"([^\s`=]+|{QUOTED.pattern})=([^\s`=]+|{QUOTED.pattern})(?: |$)")
 

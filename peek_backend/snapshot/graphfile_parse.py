@@ -54,6 +54,7 @@ _LITERAL = re.compile(r"(?:\w+=)?[\w.+-]+")
 _STATE = re.compile(rf"({QUOTED.pattern}|[^`].*?) ({'|'.join(SKIPPED_STATES)}): (.*)")
 _TITLE = re.compile(rf" *(?:(?:stage )?{QUOTED.pattern}|[^` ▸][^▸]*)")
 _SUFFIX = re.compile(r"(resume|variant|call)#([1-9][0-9]{0,8})|stage (.+)")
+_NAME = re.compile(r"[^\W\d]\w*")
 _WORDS = rf"({LABEL.pattern}|{QUOTED.pattern})"
 _SYM = re.compile(rf"  sym  {_WORDS} = (.*) in \[(\S+), (\S+)\](?: {_WORDS})?")
 _BOUND = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
@@ -271,7 +272,16 @@ class _Parser:
             self.fail(
                 f"unknown symbol {symbol}", column, f"no line 'sym  {symbol} = …' of this graph declares it"
             )
+        self.check_guards(graph, start)
         self.check_bodies(graph, start)
+
+    def check_guards(self, graph: Graph, start: int) -> None:
+        """Refuses a guard that speaks of no symbol: nothing would compare it."""
+        known = {symbol.name for symbol in graph.symbols}
+        for at, guard in enumerate(graph.guards, start + 1 + len(graph.symbols)):
+            if known.isdisjoint(_NAME.findall(guard)):
+                self.at = at
+                self.fail("the guard names no symbol of this graph", 9)
 
     def check_bodies(self, graph: Graph, start: int) -> None:
         """Refuses bodies that call themselves, straight or through others."""

@@ -487,3 +487,16 @@ def test_a_volatile_constant_may_be_any_on_the_other_side():
         assert kinds(old, new) == kinds(new, old) == []
     assert kinds(old, text.format("0.7312", 4)) == ["op:constant"]
     assert kinds(old, text.format("0.7312, 1", 3)) == ["op:constant"]
+
+
+def test_only_arguments_have_an_order():
+    """Arguments that changed places are told by name; parameters that did, in torch's own order of nodes, are information."""
+    head = ["  in   x: f32[4]", "  in   y: f32[4]", "  in   fc.a: f32[4]", "  in   fc.b: f32[4]"]
+    tail = "  %s = torch.sub(x, y, fc.a, fc.b)  f32[4]\n  out  %s\n"
+    old, arguments, parameters = (
+        "graph f\n" + "\n".join([head[k] for k in order]) + f"\n{tail}"
+        for order in ((0, 1, 2, 3), (1, 0, 2, 3), (2, 3, 0, 1))
+    )
+    (edit,) = edits(old, arguments)
+    assert (edit.kind, edit.text) == ("input:order", "x moved")
+    assert [e.kind for e in edits(old, parameters)] == ["order"]

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from peek_backend.diff import compare
+from peek_backend.diff import compare, verdict
+from peek_backend.diff.edits import INFO
 from peek_backend.snapshot.graphfile import read_graph
 from tests.conftest import require
 
@@ -88,14 +89,18 @@ BINARY = (
 )  # fmt: skip
 
 
-def many_programs() -> str:
-    """The few programs, and one for each op, with dynamic sizes for every other; then models."""
+def many_programs(x: str = "x", y: str = "y", z: str = "z") -> str:
+    """The few programs, and one for each op, with dynamic sizes for every other; then models.
+
+    ``x`` is the name of their argument, ``y`` and ``z`` of their locals.
+    """
     text = FEW
     for op, name in _named():
-        text += f"\n\ndef {name}(x):\n    y = x * 2\n    z = {_call(op)}\n    return z\n"
+        call = re.sub(r"\b[xy]\b", lambda word: {"x": x, "y": y}[word[0]], _call(op))
+        text += f"\n\ndef {name}({x}):\n    {y} = {x} * 2\n    {z} = {call}\n    return {z}\n"
     text += "\n\ndef more():\n    x = torch.rand(6, 8)\n"
     for n, (_, name) in enumerate(_named()):
-        text += f"    yield '{name}', {name}, (x,), {{}}, {'None' if n % 2 else '{chr(120): 0}'}\n"
+        text += f"    yield '{name}', {name}, (x,), {{}}, {'None' if n % 2 else {x: 0}}\n"
     return text + _MODELS
 
 
@@ -137,6 +142,8 @@ if __name__ == "__main__":
     from peek_backend.passes.canonical import canonicalise
     from peek_backend.snapshot.graphfile import print_graph
 
+    if len(sys.argv) > 2:
+        torch._dynamo.config.canonicalize_output_graph_node_order = sys.argv[2] == "canonical"
     folder = Path(sys.argv[1])
     folder.mkdir()
     sources = [calls(), *[globals()[name]() for name in ("more", "models") if name in globals()]]
@@ -149,12 +156,12 @@ if __name__ == "__main__":
 """
 
 
-def snapshots(folder: Path, text: str, seed: str) -> dict[str, bytes]:
+def snapshots(folder: Path, text: str, seed: str, *more: str, file: str = "programs.py") -> dict[str, bytes]:
     """The files that the programs in ``text`` give in a process of its own, run in ``folder``."""
     folder.mkdir(parents=True)
-    (folder / "programs.py").write_text(text + MAIN)
+    (folder / file).write_text(text + MAIN)
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed}
-    command = [sys.executable, "programs.py", "out"]
+    command = [sys.executable, file, "out", *more]
     done = subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=500
     )
@@ -206,6 +213,42 @@ def test_other_names_are_an_empty_diff(tmp_path):
     for path in sorted((tmp_path / "a/out").glob("*.graph")):
         diff = compare(read_graph(path), read_graph(tmp_path / "b/out" / path.name))
         assert diff.is_empty, (path.name, diff.edits)
+
+
+def check_empty(one: Path, other: Path, least: int, *, but: str = "") -> None:
+    """Each snapshot of one folder has its partner in the other, from which it differs by information and ``but`` alone."""
+    names = sorted(path.name for path in one.glob("*.graph"))
+    assert len(names) >= least
+    for name in names:
+        diff = compare(read_graph(one / name), read_graph(other / name))
+        assert {edit.kind for edit in diff.edits} <= {*INFO, but}, (name, diff.edits)
+        assert not verdict(diff).failed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_hundred_programs_under_other_names_are_empty_diffs(tmp_path):
+    """Arguments, locals and the file renamed, comments between the lines: information at most."""
+    require("transformers")
+    snapshots(tmp_path / "a", many_programs(), "0")
+    other = with_comments(renamed(many_programs("data", "scaled", "result")))
+    snapshots(tmp_path / "elsewhere", other, "3", file="moved.py")
+    check_empty(tmp_path / "a/out", tmp_path / "elsewhere/out", least=100)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_hundred_programs_in_torchs_own_order_are_empty_diffs(tmp_path):
+    """With torch's canonical order of nodes on and off (torch 2.14 and later, torch/fx/passes/canonicalize.py)."""
+    require("transformers")
+    from torch._dynamo import config
+
+    if not hasattr(config, "canonicalize_output_graph_node_order"):
+        pytest.skip("this torch has no canonical order of its own")
+    snapshots(tmp_path / "off", many_programs(), "0", "as traced")
+    snapshots(tmp_path / "on", many_programs(), "0", "canonical")
+    # Torch's own order puts a parameter of the module itself, which has a name like an argument's, behind the arguments.
+    check_empty(tmp_path / "off/out", tmp_path / "on/out", least=100, but="input:order")
 
 
 @pytest.mark.slow

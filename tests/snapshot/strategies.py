@@ -173,7 +173,7 @@ def graphs(draw) -> m.Graph:
         stage=draw(st.sampled_from(["dynamo", "joint", "post_grad"]) | NAMES),
         because=draw(NAMES),
         symbols=tuple(draw(st.lists(symbols(), max_size=2, unique_by=lambda symbol: symbol.name))),
-        guards=tuple(draw(st.lists(NAMES, max_size=2, unique=True))),
+        guards=tuple([f"s0 > {name}" for name in draw(st.lists(NAMES, max_size=2, unique=True))]),
         inputs=inputs,
         nodes=nodes,
         output=output,

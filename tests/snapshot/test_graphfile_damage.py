@@ -211,6 +211,7 @@ HEAD = b"env    torch=2.13 py=3.11 device=cpu grad=on dynamic=mark(x:0)"
         (b"(%cos, 1)", b'(%cos, sym("2*u3"))', 33, 36, "unknown symbol u3"),
         (b"  guard s0 > 3", b"  guard s0 > s3", 9, 14, "unknown symbol s3"),
         (b"f32[8]\n  out  %sin\nbreak", b"f32[s1]\n  out  %sin\nbreak", 22, 66, "unknown symbol s1"),
+        (b"  guard s0 > 3\n", b"  guard so > 3\n", 9, 9, "names no symbol"),
         (b"  guard s0 > 3\n", b"  guard s0 > 3\n  guard s0 > 3\n", 10, 9, "guard s0 > 3 is there twice"),
         (b"  guard s0 > 3\n", b"  sym  s0 = x.shape[0] in [2, 9]\n", 9, 8, "symbol s0 is there twice"),
         (b"in [2, \xe2\x88\x9e]", b"in [7, 2]", 8, 27, "no number is in [7, 2]"),
