@@ -22,7 +22,7 @@ from ..snapshot.atomic import write_bytes
 PICTURES = ("dot", "svg", "png", "pdf")
 DOCUMENTS = ("json", "md", "page", "mermaid")
 ALL_FORMATS = (*FORMATS, *DOCUMENTS, *PICTURES)
-"""What ``--format`` takes: ``html`` is tabulate's table, ``page`` the page that ``-o x.html`` writes."""
+"""What ``--format`` takes: ``html`` is tabulate's table where it is printed, the page (``page``) in a file ``x.html``."""
 
 SUFFIXES = {**SAVE_KINDS, ".html": "page", ".mmd": "mermaid", ".tsv": "tsv", ".tex": "latex", ".rst": "rst"}
 """The format that an output file's suffix asks for; .txt leaves it to the options."""
@@ -110,7 +110,10 @@ def _format(name: str | None, output: str | None) -> str | None:
     if name is not None:
         if name.lower() not in ALL_FORMATS:
             raise unknown_name("format", name, ALL_FORMATS)
-        return name.lower()
+        whole = (
+            name.lower() == "html" and output is not None and Path(output).suffix.lower() in (".html", ".htm")
+        )
+        return "page" if whole else name.lower()
     if output is None:
         return None
     suffix = Path(output).suffix.lower()

@@ -105,3 +105,12 @@ def test_a_diff_of_two_captures_as_html_is_their_page(saved, tmp_path, monkeypat
     text = (tmp_path / "page.html").read_text()
     assert "op changed" in text
     assert 'id="capture"' in text
+
+
+def test_format_html_in_a_file_is_the_page(saved, tmp_path, capsys):
+    """peek show FILE --format html -o page.html writes the page; printed, html is a table to paste."""
+    target = tmp_path / "page.html"
+    assert run(["show", str(saved), "--format", "html", "-o", str(target)]) == 0
+    assert target.read_text().startswith("<!DOCTYPE html>")
+    assert run(["show", str(saved), "--format", "html"]) == 0
+    assert "<table" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from peek_backend.render.html.edits import PageDiff, PageEdit
 from tests.page.synthetic import capture
@@ -81,3 +82,17 @@ def test_bytes_are_told_once(open_page):
     large = next(n.index for n in record.graphs[0].nodes if "embed" in n.name)
     opened.js(f"app.select({large})")
     assert "65,536,000" in opened.tab.inner_text(".panel")
+
+
+def test_only_an_address_of_the_web_is_a_link(open_page):
+    """torch's page about a break opens in a tab of its own; any other text there stays text."""
+    record = capture(20)
+    events = [
+        replace(record.breaks[0], link=link)
+        for link in ("https://meta-pytorch.github.io/x/", "javascript:alert(1)")
+    ]
+    opened = open_page(replace(record, breaks=(events[0], replace(events[1], reason="other"))), "#v=breaks")
+    links = opened.tab.locator(".timeline a")
+    assert [a.get_attribute("href") for a in links.all()] == ["https://meta-pytorch.github.io/x/"]
+    assert links.first.get_attribute("rel") == "noopener noreferrer"
+    assert "javascript:alert(1)" in opened.tab.inner_text("main")

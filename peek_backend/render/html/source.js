@@ -149,6 +149,12 @@ export class SourceView {
     return row;
   }
 
+  /** What stands for the chips that have no room: a search for all nodes of the line. */
+  rest(count, line) {
+    const search = () => this.app.search(`file:"${baseName(this.file)}:${line}"`);
+    return h("button.chip", { title: "All nodes of this line", onclick: search }, `+${count}`);
+  }
+
   /** Nodes of a line: single ones link to themselves, many of a kind to a search. */
   chips(nodes, line, graph, node) {
     const groups = new Map();
@@ -170,9 +176,7 @@ export class SourceView {
         list.length > 1 ? h("small", `×${list.length}`) : null,
       ),
     );
-    return chips.length > MAX_CHIPS
-      ? [...chips.slice(0, MAX_CHIPS), h("span.muted", `+${chips.length - MAX_CHIPS}`)]
-      : chips;
+    return chips.length > MAX_CHIPS ? [...chips.slice(0, MAX_CHIPS), this.rest(chips.length - MAX_CHIPS, line)] : chips;
   }
 }
 

@@ -18,6 +18,12 @@ const place = (f) => `${baseName(f.file)}:${f.line}`;
 /** A line of code and where it stands. */
 const placeRow = (f) => h("div.where", f.code ? h("code", f.code) : null, h("span.muted", place(f)));
 
+/** A link that leaves the page, only ever on a click and only to the web; any other text stays text. */
+const outside = (url) =>
+  /^https:\/\/[\w.-]+\//.test(url)
+    ? h("a.link.mono", { href: url, target: "_blank", rel: "noopener noreferrer" }, url)
+    : h("span.muted.mono", url);
+
 /** Failed guards, each told once with all the variants that have it. */
 function failures(failed) {
   const groups = new Map();
@@ -153,7 +159,7 @@ export class TimelineView {
           )
         : null,
       b.stack?.length > 1 ? h("details", h("summary", "stack"), h("ol.stack", b.stack.map(step))) : null,
-      b.link ? h("p.muted.mono.small", b.link) : null,
+      b.link ? h("p.small", outside(b.link)) : null,
     );
   }
 
