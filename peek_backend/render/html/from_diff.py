@@ -62,7 +62,7 @@ def _edit(finding: Finding, after: _Nodes, before: _Nodes | None) -> PageEdit:
     group = finding.group
     now = list(_places(group.edits, after))
     then = [] if before is None else list(_places(group.edits, before, old=True))
-    details = [lines.subject(group), lines.where(group), lines.follows_text(group), finding.note]
+    details = [lines.subject(group), lines.where(group), *lines.notes(group), finding.note]
     return PageEdit(
         kind=_kind(group.kind, finding.level),
         text=" · ".join([lines.words(finding), *[d for d in details if d]]),
