@@ -71,8 +71,8 @@
     const { canvas } = view;
     const found = [];
     const { besideEdge } = canvas;
-    canvas.besideEdge = function (content, ex, width, y, box) {
-      const at = besideEdge.call(this, content, ex, width, y, box);
+    canvas.besideEdge = function (content, ex, width, y, box, placed) {
+      const at = besideEdge.call(this, content, ex, width, y, box, placed);
       if (!Number.isNaN(at)) found.push({ content, at, width, y, box });
       return at;
     };
@@ -84,7 +84,10 @@
         const [x0, x1] = [content.x[i] - b.left, content.x[i] + b.right];
         return x0 < right && x1 > left && content.y[i] < bottom && content.y[i] + b.height > top;
       });
-      return { at, y, crossed: inBox || (box !== null && (left < -box.left || right > box.right)) };
+      const texts = found.filter(
+        (f) => f.content === content && Math.abs(f.y - y) < 9 && f.at < right && f.at + f.width > left,
+      );
+      return { at, y, crossed: inBox || texts.length > 1 || (box !== null && (left < -box.left || right > box.right)) };
     });
   };
 

@@ -300,6 +300,7 @@ export class Canvas {
     const { scene, view: v, colours: c } = this;
     const { graph, tree } = scene;
     const done = new Set();
+    const placed = [];
     ctx.font = FONT.chip;
     ctx.textAlign = "left";
     content.links.forEach((l, e) => {
@@ -316,8 +317,9 @@ export class Canvas {
       done.add(key);
       const short = text.length > 24 ? text.slice(0, 23) + "…" : text;
       const w = scene.sizes.width(short, FONT.chip);
-      const lx = x + this.besideEdge(content, ex - x, w, ly - top, box);
+      const lx = x + this.besideEdge(content, ex - x, w, ly - top, box, placed);
       if (Number.isNaN(lx)) return;
+      placed.push([lx - x, lx - x + w, ly - top]);
       ctx.fillStyle = ground;
       ctx.globalAlpha = 0.8;
       ctx.fillRect(lx - 1, ly - 9, w + 2, 11);
@@ -327,9 +329,10 @@ export class Canvas {
     });
   }
 
-  /** Where the text of an edge at `ex` starts: right of it, else left of it, else NaN: no box or border may cross it. */
-  besideEdge(content, ex, width, y, box) {
+  /** Where the text of an edge at `ex` starts: right of it, else left of it, else NaN: no box, border or other text may cross it. */
+  besideEdge(content, ex, width, y, box, placed) {
     const free = (from) =>
+      !placed.some(([x0, x1, other]) => Math.abs(other - y) < 12 && x0 < from + width + 3 && x1 > from - 3) &&
       (!box || (from > 3 - box.left && from + width < box.right - 3)) &&
       !this.covered(content, from - 1, from + width + 1, y - 10, y + 3);
     return [ex + 4, ex - 4 - width].find(free) ?? NaN;
@@ -418,7 +421,7 @@ export class Canvas {
     ctx.fillText(clip(sizes, text.title, FONT.title, w - 18), left + 13, y + 16);
     if (text.uses) {
       ctx.font = FONT.badge;
-      ctx.fillStyle = c.port;
+      ctx.fillStyle = tint ? contrast(tint) : c.port;
       ctx.textAlign = "right";
       ctx.fillText(`→ ${text.uses}`, left + w - 8, y + 16);
       ctx.textAlign = "left";
@@ -430,7 +433,7 @@ export class Canvas {
     let cy = y + (text.value ? 37 : 26);
     ctx.font = FONT.chip;
     for (const chip of text.chips) {
-      ctx.fillStyle = chip.port ? c.port : c.param;
+      ctx.fillStyle = tint ? contrast(tint) : chip.port ? c.port : c.param;
       if (chip.port) {
         ctx.beginPath();
         ctx.moveTo(left + 14, cy + 3);

@@ -60,7 +60,8 @@ export class GraphView {
       button("minus", "Zoom out (-)", () => this.zoom(1 / 1.3)),
       button("fit", "Fit all (0)", () => this.fitAll()),
     ];
-    return h("div.bar.tools", this.overlaySelect, this.legend, h("div.buttons", buttons, exportMenu(this.app)));
+    const by = h("label.muted.by", "Colour by ", this.overlaySelect);
+    return h("div.bar.tools", by, this.legend, h("div.buttons", buttons, exportMenu(this.app)));
   }
 
   /** The scene of a graph, made once: its tree, layout and what is open. */

@@ -9,30 +9,30 @@ const VIRIDIS_DOWN = [...VIRIDIS].reverse();
 const NAMED = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
 
 export const OVERLAYS = [
-  { name: "", title: "Colour: kind of op", when: () => true },
+  { name: "", title: "kind of op", when: () => true },
   {
     name: "bytes",
-    title: "Colour: bytes of the value",
+    title: "bytes of the value",
     when: () => true,
     make: (s, dark) => amounts(s, (i) => s.graph.value(i)?.bytes ?? null, bytesText, { dark }),
   },
-  { name: "dtype", title: "Colour: dtype", when: () => true, make: (s) => names(s, (i) => s.graph.value(i)?.dtype) },
-  { name: "device", title: "Colour: device", when: () => true, make: (s) => names(s, (i) => s.graph.value(i)?.device) },
+  { name: "dtype", title: "dtype", when: () => true, make: (s) => names(s, (i) => s.graph.value(i)?.dtype) },
+  { name: "device", title: "device", when: () => true, make: (s) => names(s, (i) => s.graph.value(i)?.device) },
   {
     name: "flops",
-    title: "Colour: FLOPs",
+    title: "FLOPs",
     when: (g) => !!g.metrics?.flops.some((v) => v > 0),
     make: (s, dark) => amounts(s, (i) => s.graph.metrics.flops[i], flopText, { dark, sum: true }),
   },
   {
     name: "moved",
-    title: "Colour: bytes moved",
+    title: "bytes moved",
     when: (g) => !!g.metrics,
     make: (s, dark) => amounts(s, (i) => s.graph.moved(i), bytesText, { dark, sum: true }),
   },
   {
     name: "memory",
-    title: "Colour: live memory",
+    title: "live memory",
     when: (g) => !!g.metrics?.memory,
     make: (s, dark) => amounts(s, (i) => s.graph.metrics.memory[i], bytesText, { dark }),
   },

@@ -1,8 +1,7 @@
 // Every node as a row: virtualised, sortable, filtered by the page's search, copied as Markdown or CSV.
 
-import { bytesText } from "./data.js";
+import { bytesText, count } from "./data.js";
 import { copyText, fill, h } from "./dom.js";
-import { flopText } from "./overlays.js";
 
 const ROW = 26;
 const COLUMNS = [
@@ -23,7 +22,7 @@ const COLUMNS = [
     key: "flops",
     title: "FLOPs",
     number: (g, i) => g.metrics.flops[i],
-    text: (g, i) => (g.metrics.flops[i] > 0 ? flopText(g.metrics.flops[i]) : ""),
+    text: (g, i) => (g.metrics.flops[i] > 0 ? count(g.metrics.flops[i]) : ""),
     right: true,
     when: (g) => g.metrics?.flops.some((v) => v > 0),
   },
@@ -46,7 +45,7 @@ const DOT = 14;
 /** Characters at the end of a name that always show. */
 const TAIL = 10;
 /** px that a column keeps where room is short; a value and a line number are worth most. */
-const LEAST = { value: 150, line: 150, name: 120 };
+const LEAST = { value: 150, line: 168, name: 120 };
 const SCROLLBAR = 16;
 /** Columns that are left out where there is no room for all, first to last; name, op and value always show. */
 const GIVE_WAY = ["users", "args", "module", "line", "flops", "bytes", "index"];
