@@ -256,7 +256,7 @@ def test_compiles_in_several_threads():
         return part
 
     def work(n):
-        run = compiled(make(n), dynamic=False)
+        run = compiled(make(n))  # no dynamic=False: torch 2.8 leaves it in force when threads meet in it
         run(torch.ones(2))
         run(torch.ones(3))
 
