@@ -60,7 +60,7 @@ export class GraphView {
       button("minus", "Zoom out (-)", () => this.zoom(1 / 1.3)),
       button("fit", "Fit all (0)", () => this.fitAll()),
     ];
-    const by = h("label.muted.by", "Colour by ", this.overlaySelect);
+    const by = h("label.muted.by", h("span", "Colour by"), this.overlaySelect);
     return h("div.bar.tools", by, this.legend, h("div.buttons", buttons, exportMenu(this.app)));
   }
 
