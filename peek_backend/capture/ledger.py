@@ -292,11 +292,11 @@ class Ledger:
     def _whole(self, event: BreakInfo, compile: Compile) -> BreakInfo:
         """A break that took the whole frame: in the block that is why, unless it is an error in any case."""
         frame = self.frames[compile.frame]
-        inside = (f for f in reversed(event.stack) if (f.file, f.function) == (frame.file, frame.own_name))
-        own = next(inside, None) if _is_program(frame.file) else None
-        block = (
-            block_around(frame.file, frame.line, own.line) if own is not None and not compile.raised else ""
-        )
+        own = [f for f in event.stack if (f.file, f.function) == (frame.file, frame.own_name)]
+        if compile.raised or not _is_program(frame.file):
+            own = []
+        # Of several functions of that name on the stack, those that were traced into lie outside of this one's lines.
+        block = next((b for f in own if (b := block_around(frame.file, frame.line, f.line))), "")
         return msgspec.structs.replace(event, split=False, compile_id=None, block=block)
 
     def _skipped(self, compile: Compile, told: tuple[str, tuple[StackFrame, ...]] | None) -> None:

@@ -342,3 +342,30 @@ def test_keys_of_a_dict_and_classes_are_told_in_words():
     assert any("type is dict" in text for text in texts)
     assert not any("___" in text for text in texts)
     assert "'bias' in config: expected True" in report(session, "config")
+
+
+class Child(torch.nn.Module):
+    def forward(self, x):
+        x = x + 1
+        torch._dynamo.graph_break()
+        return x
+
+
+class Parent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.children_of_it = torch.nn.ModuleList([Child(), Child()])
+
+    def forward(self, x):
+        for child in self.children_of_it:
+            x = child(x)
+        return x
+
+
+def test_the_loop_is_that_of_the_frame_left_in_eager():
+    """Both functions are called forward: the loop is the outer one's, and the inner one is compiled on its own."""
+    with Session() as session:
+        compiled(Parent())(torch.ones(2))
+    first = session.record.breaks[0]
+    assert (session.record.frames[first.frame].name, first.block) == ("Parent.forward", "loop")
+    assert {f.name: f.outcome for f in session.record.frames}["Child.forward"] == "broken"
