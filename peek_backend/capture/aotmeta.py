@@ -75,8 +75,9 @@ def gradient_ordinals(gm: fx.GraphModule, first: int, inputs: Sequence[int | Non
         by_desc = [_input_of(d) for d in flat]
         if any(found is not None for found in by_desc) and len(by_desc) == count:
             return tuple(_filled(by_desc, inputs))
-    entries = inputs[:count]
-    return tuple(entries) if len(entries) == count else (None,) * count
+    entries = [i for i in inputs if i is not None]
+    once = list(dict.fromkeys(entries))  # a subclass without a gradient has one None
+    return next((tuple(found) for found in (entries, once) if len(found) == count), (None,) * count)
 
 
 def mapped(ordinals: Sequence[int | None], flat: Sequence[int]) -> tuple[int | None, ...]:

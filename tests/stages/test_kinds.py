@@ -128,6 +128,7 @@ class Unprintable(Float8):
         raise RuntimeError("not while tracing")
 
 
+@pytest.mark.skipif(torch.__version__.startswith("2.8."), reason="torch 2.8 prints it with no handler too")
 @pytest.mark.parametrize("source", ["live", "log"])
 @pytest.mark.parametrize("trace", [False, True])
 @INNER
