@@ -192,7 +192,8 @@ def _cut(text: str) -> str:
 
 def _stack_frame(frame: Any) -> StackFrame:
     """A ``traceback.FrameSummary`` as StackFrame; it reads the line from the file when nobody asked before."""
-    return StackFrame(frame.filename, frame.lineno or 0, frame.name, (frame.line or "").strip())
+    name = getattr(frame.name, "__name__", frame.name)  # DDPOptimizer gives its class (torch 2.8)
+    return StackFrame(frame.filename, frame.lineno or 0, name, (frame.line or "").strip())
 
 
 def user_frames(stack: Iterable[Any] | None) -> tuple[StackFrame, ...]:
