@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sympy
+from sympy.printing.str import StrPrinter
 from torch.utils._sympy.printers import PythonPrinter
 
 from ..model import Fact, StackFrame, SymbolInfo
@@ -58,7 +59,7 @@ def _read_symbol(
         upper=upper,
         type="float" if str(symbol).startswith(("zf", "zuf")) else "int",
         unbacked=_is_unbacked(symbol),
-        replaced_by=None if replaced is None else capped(str(replaced)),
+        replaced_by=None if replaced is None else capped(_Plain().doprint(replaced)),
         facts=(*_duck(sources), *facts.read(symbol)),
     )
 
@@ -179,10 +180,25 @@ def relations(shape_env: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_unbracketed(text) for text in found))
 
 
+class _ShortFloats:
+    """Floats as Python writes them, ``1e-05``; sympy and torch print 15 or 17 digits of each, ``1.00000000000000e-5``."""
+
+    def _print_Float(self, expr: Any) -> str:
+        return repr(float(expr))
+
+
+class _Plain(_ShortFloats, StrPrinter):
+    """``str(expr)``, with short floats."""
+
+
+class _Arithmetic(_ShortFloats, PythonPrinter):
+    """Python arithmetic, with short floats."""
+
+
 def arithmetic(expr: Any) -> str:
     """A sympy expression as Python arithmetic: ``s0 == 5`` for ``Eq(s0, 5)``, ``s0 % 8`` for ``Mod(s0, 8)``."""
     try:
-        text = PythonPrinter().doprint(expr)
+        text = _Arithmetic().doprint(expr)
     except Exception:  # an operator without a Python form
         text = str(expr)
     return capped(_unbracketed(text), _MOST_CHARACTERS)

@@ -12,7 +12,7 @@ from peek_backend.capture.breaks import intent_of, parse_message, tidy
 from peek_backend.capture.fakekernels import fake_kernel_stub
 from peek_backend.capture.guards import bound
 from peek_backend.capture.recompiles import attempts, read_failed
-from peek_backend.capture.symbols import arithmetic, minus, user_line
+from peek_backend.capture.symbols import arithmetic, minus, read_symbols, user_line
 from peek_backend.model import Phase, StackFrame
 
 
@@ -206,6 +206,24 @@ def test_a_stub_for_an_op_without_a_fake_kernel():
     compile(stub.partition("them:\n")[2], "stub", "exec")
     assert fake_kernel_stub("unsupported operator: peek_words.gone.default") == ""
     assert fake_kernel_stub("something else") == ""
+
+
+def test_floats_of_a_symbol_are_short():
+    """What replaces a float symbol, and facts on it, read 1e-05, without the 15 or 17 digits that sympy and torch print."""
+    import sympy
+
+    scale = sympy.Symbol("zf0", real=True)
+    env = SimpleNamespace(
+        var_to_range={scale: None},
+        var_to_sources={},
+        replacements={scale: sympy.Float(1e-5)},
+        guards=(),
+        backed_var_to_val={},
+    )
+    (symbol,) = read_symbols(env, [scale], None)
+    assert symbol.replaced_by == "1e-05"
+    assert [fact.text for fact in symbol.facts] == ["zf0 == 1e-05"]
+    assert arithmetic(sympy.Float(0.3) * scale) == "0.3*zf0"
 
 
 def test_shape_guards_in_plain_arithmetic():
