@@ -59,7 +59,7 @@ def _read_symbol(
         upper=upper,
         type="float" if str(symbol).startswith(("zf", "zuf")) else "int",
         unbacked=_is_unbacked(symbol),
-        replaced_by=None if replaced is None else capped(_Plain().doprint(replaced)),
+        replaced_by=None if replaced is None else capped(_Printed().doprint(replaced)),
         facts=(*_duck(sources), *facts.read(symbol)),
     )
 
@@ -187,7 +187,7 @@ class _ShortFloats:
         return repr(float(expr))
 
 
-class _Plain(_ShortFloats, StrPrinter):
+class _Printed(_ShortFloats, StrPrinter):
     """``str(expr)``, with short floats."""
 
 
