@@ -328,7 +328,7 @@ def test_keys_of_a_dict_and_classes_are_told_in_words():
     """No name of Dynamo's own and no address, in guards and in what failed; the advice is about the keys."""
 
     def fn(x, config):
-        return x + config["bias"] if "bias" in config else x
+        return x + config["bias"] if "bias" in config else x * 2
 
     run = compiled(fn)
     with Session() as session:
