@@ -14,7 +14,17 @@ from typing import Any
 from msgspec import Struct
 
 from peek_backend.errors import PeekError, unknown_name
-from peek_backend.model import CaptureRecord, Dim, GraphRecord, HeldTensor, NodeCost, NodeRecord, SymbolInfo
+from peek_backend.model import (
+    CaptureRecord,
+    Dim,
+    GraphRecord,
+    HeldTensor,
+    NodeCost,
+    NodeRecord,
+    SymbolInfo,
+    iter_tensors,
+    node_refs,
+)
 
 from .dims import Number, evaluate, symbols_in
 from .folding import Folding
@@ -115,6 +125,33 @@ def costed(record: CaptureRecord) -> list[tuple[str, GraphRecord]]:
         fix = "use dryrun, or inspect(…, cost=True)"
         raise PeekError("this capture has no costs", "its graphs were recorded without", fix)
     return [("forward", g) for g in forward] + [("backward", g) for g in backward]
+
+
+def missing_backwards(record: CaptureRecord) -> list[tuple[str, str]]:
+    """The captured graphs of a training step whose results ask for a gradient and that have no backward: each one's key, and
+    why. Empty for inference."""
+    if record.dryrun is None or not record.dryrun.train:
+        return []
+    cut = {_call(g) for g in record.graphs if g.stage == "backward"}
+    return [
+        (g.key, _why_no_backward(record, g))
+        for g in captured_graphs(record)
+        if _call(g) not in cut and _asks_for_gradient(g)
+    ]
+
+
+def _asks_for_gradient(graph: GraphRecord) -> bool:
+    end = next((n for n in reversed(graph.nodes) if n.op == "output"), None)
+    returned = [graph.nodes[i] for i in node_refs(end)] if end is not None else []
+    return any(meta.requires_grad for node in returned for meta in iter_tensors(node.value))
+
+
+def _why_no_backward(record: CaptureRecord, graph: GraphRecord) -> str:
+    later = [g for g in record.graphs if _call(g) == _call(graph) and g.stage in ("joint", *PASSES)]
+    problem = next((p for g in later for p in g.problems), None)
+    if problem is not None:
+        return f"{problem.what}: {problem.why}" if problem.why else problem.what
+    return "it was not among the stages that were recorded"
 
 
 def _call(graph: GraphRecord) -> tuple[Any, ...]:

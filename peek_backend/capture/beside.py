@@ -17,8 +17,8 @@ from torch._dynamo.symbolic_convert import TensorifyState
 from torch._dynamo.utils import flatten_graph_inputs
 from torch._functorch import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
-from torch._guards import TracingContext, detect_fake_mode, tracing
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.utils import _pytree as pytree
 
 from .aot import Watcher, call_aot
@@ -84,7 +84,9 @@ def _attempt(
 ) -> None:
     context = TracingContext.try_get()
     mode = _fake_mode(pytree.tree_leaves(list(example_inputs)), context)
-    with leaving_nothing(mode.shape_env), tracing(_context(mode, context)):
+    example_inputs = _of_mode(example_inputs, mode, context)
+    # A dry run's own mode is active around the call, and until 2.8 AOTAutograd takes one mode alone.
+    with leaving_nothing(mode.shape_env), unset_fake_temporarily(), tracing(_context(mode, context)):
         if has_lists(example_inputs):  # compiled autograd's
             flatten_graph_inputs(
                 gm, list(example_inputs), lambda gm, inputs: call_aot(gm, inputs, watcher, how)
@@ -124,14 +126,32 @@ def _as_it_is(gm: fx.GraphModule, _inputs: Any) -> Any:
 
 
 def _fake_mode(example_inputs: Sequence[Any], context: Any) -> FakeTensorMode:
-    """The mode of inputs that are fake already; else a fresh one with the compile's shape environment, as Dynamo does it."""
-    if any(isinstance(x, FakeTensor) for x in example_inputs):
-        return detect_fake_mode(example_inputs)
+    """The compile's mode where inputs are fake already, else a fresh one with its shape environment, as Dynamo does it."""
     known = getattr(context, "fake_mode", None)
+    fakes = [x for x in example_inputs if isinstance(x, FakeTensor)]
+    if fakes:
+        return known or fakes[0].fake_mode
     return FakeTensorMode(
         shape_env=getattr(known, "shape_env", None),
         allow_non_fake_inputs=getattr(known, "allow_non_fake_inputs", False),
     )
+
+
+def _of_mode(example_inputs: Sequence[Any], mode: FakeTensorMode, context: Any) -> list[Any]:
+    """The inputs, fake tensors of another mode (a dry run's) made anew in ``mode`` with the symbols of the compile.
+
+    AOTAutograd does so for real tensors; fake ones it refuses (2.8), or makes anew without their symbols (2.13).
+    """
+
+    def converted(x: Any) -> Any:
+        if not isinstance(x, FakeTensor) or x.fake_mode is mode:
+            return x
+        how = context.tensor_to_context.get(x) if context is not None else None
+        return mode.from_tensor(
+            x, symbolic_context=how, source=getattr(how, "tensor_source", None), trace=False
+        )
+
+    return pytree.tree_map(converted, list(example_inputs))
 
 
 def _context(mode: FakeTensorMode, known: Any) -> TracingContext:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, costs
+from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, costs, missing_backwards
 from peek_backend.analysis.dims import symbols_in
 from peek_backend.errors import unknown_name
 from peek_backend.model import CaptureRecord, Dim, FrameRecord
@@ -75,13 +75,21 @@ def summary(record: CaptureRecord, sizes: Sizes | None = None) -> str:
     lines.append(moved + intensity)
     lines += [f"not counted: {plural(count, 'node')}: {why}" for why, count in found.unknown]
     lines += _in_eager(record)
-    if (
-        record.dryrun is not None
-        and record.dryrun.train
-        and not any(g.stage == "backward" for g in record.graphs)
-    ):
-        lines.append("no backward: nothing that the graphs return has a gradient")
+    lines += _without_backward(record)
     return "\n".join(lines)
+
+
+def _without_backward(record: CaptureRecord) -> list[str]:
+    """Of a training step the graphs whose backward is not in the price, and why."""
+    if record.dryrun is None or not record.dryrun.train:
+        return []
+    missing = missing_backwards(record)
+    if not missing and not any(g.stage == "backward" for g in record.graphs):
+        return ["no backward: nothing that the graphs return has a gradient"]
+    lines = [f"not counted: the backward of {key}: {why}" for key, why in missing[:_MOST_EAGER]]
+    if len(missing) > _MOST_EAGER:
+        lines.append(f"not counted: {plural(len(missing) - _MOST_EAGER, 'more backward')}")
+    return lines
 
 
 _MOST_EAGER = 3
@@ -277,6 +285,7 @@ def as_data(record: CaptureRecord, sizes: Sizes | None = None, *, depth: int | N
         "bytes_written": found.written,
         "intensity": found.intensity,
         "unknown": [{"why": why, "nodes": count} for why, count in found.unknown],
+        "no_backward": [{"graph": key, "why": why} for key, why in missing_backwards(record)],
         "eager": [{"frame": f.name, "why": f.reason, "fix": f.fix} for f in outside(record)],
         "modules": [_module_data(line) for line in by_module(record, sizes, depth=depth, fold=False)],
     }

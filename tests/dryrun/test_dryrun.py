@@ -233,6 +233,22 @@ def test_a_training_step_without_a_backward_says_so():
     assert told not in str(peek_backend.dryrun(torch.sin, "f32[2] grad", train=True).cost)
 
 
+def test_a_backward_that_is_missing_is_told_with_its_reason(monkeypatch):
+    """Where AOTAutograd fails, or the stage was not asked for, the summary says that, and never that nothing has a gradient."""
+    from peek_backend.capture import beside
+
+    def scale(x):
+        return (x * 2).sum()
+
+    unasked = peek_backend.dryrun(scale, "f32[2] grad", train=True, stages="dynamo").cost
+    monkeypatch.setattr(beside, "call_aot", lambda *_: 1 / 0)
+    failed = peek_backend.dryrun(scale, "f32[2] grad", train=True).cost
+    assert "the backward of 0/0: it was not among the stages that were recorded" in str(unasked)
+    assert "the backward of 0/0: AOTAutograd cannot make this stage: ZeroDivisionError" in str(failed)
+    assert "has a gradient" not in str(unasked) + str(failed)
+    assert json.loads(failed.to_json())["no_backward"][0]["graph"] == "0/0"
+
+
 def branching(x):
     y = x.sin()
     if y.sum() > 0:
