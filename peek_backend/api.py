@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .errors import PeekError
-from .export import Drawing, Written, draw, kind_of, write
+from .export import Drawing, Written, draw, heats, kind_of, write
 from .model import SCHEMA_VERSION, CaptureRecord, Environment, GraphRecord
 
 if TYPE_CHECKING:
@@ -98,9 +98,15 @@ class Record(CaptureRecord, frozen=True, omit_defaults=True):
         depth: int | None = None,
         expand: Sequence[str] | str = (),
         full: bool = False,
+        heat: str | None = None,
     ) -> str:
-        """One graph as DOT text; ``depth``, ``expand`` and ``full`` choose how much of the module tree is unfolded."""
-        return draw(self.graph(graph), "dot", _drawing(depth, expand, full))[0].decode()
+        """One graph as DOT text; ``depth``, ``expand`` and ``full`` choose how much of the module tree is unfolded.
+
+        ``heat`` colours boxes by their ``flops``, ``bytes`` or ``memory`` instead of their kind of op.
+        """
+        drawing, found = _drawing(depth, expand, full, heat), self.graph(graph)
+        hot = next(h for g, h in zip(self.graphs, heats(self, drawing), strict=True) if g is found)
+        return draw(found, "dot", drawing, hot)[0].decode()
 
     def render(
         self,
@@ -109,9 +115,13 @@ class Record(CaptureRecord, frozen=True, omit_defaults=True):
         depth: int | None = None,
         expand: Sequence[str] | str = (),
         full: bool = False,
+        heat: str | None = None,
     ) -> Written:
-        """Draw to ``path`` (.svg, .png, .pdf, .dot); further graphs go beside it. Returns the paths and the renderer's notes."""
-        return write(self, os.fspath(path), drawing=_drawing(depth, expand, full))
+        """Draw to ``path`` (.svg, .png, .pdf, .dot), as `dot` does; further graphs go beside it.
+
+        Returns the paths and the renderer's notes.
+        """
+        return write(self, os.fspath(path), drawing=_drawing(depth, expand, full, heat))
 
     def save(self, path: str | os.PathLike[str]) -> Written:
         """Write to ``path``; the suffix picks the kind: .json, .txt, .md, .html, .dot, .svg, .png, .pdf."""
@@ -156,13 +166,13 @@ class Trace:
         return trace_text(self._found, self._graphs)
 
 
-def _drawing(depth: Any, expand: Sequence[str] | str, full: bool) -> Drawing:
+def _drawing(depth: Any, expand: Sequence[str] | str, full: bool, heat: str | None) -> Drawing:
     """``expand`` may be one module or several. Raises PeekError for a depth that is no count."""
     if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 0):
         raise PeekError(
             f"depth={depth!r} is no number of levels", "", "write depth=0, 1, 2, … or leave it out"
         )
-    return Drawing(depth, (expand,) if isinstance(expand, str) else tuple(expand), bool(full))
+    return Drawing(depth, (expand,) if isinstance(expand, str) else tuple(expand), bool(full), heat)
 
 
 def as_record(record: CaptureRecord) -> Record:

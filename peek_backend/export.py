@@ -13,6 +13,7 @@ from .errors import PeekError, unknown_name
 from .model import CaptureRecord, GraphRecord, Problem
 
 if TYPE_CHECKING:
+    from .analysis.heat import Amounts
     from .diff import Diff, Verdict
 
 PER_GRAPH = ("dot", "svg", "png", "pdf")
@@ -23,11 +24,15 @@ WHOLE = ("json", "txt", "md", "html")
 
 
 class Drawing(NamedTuple):
-    """How much of a graph a diagram unfolds; see ``render.dot.dot``."""
+    """How much of a graph a diagram unfolds, and by what it is coloured; see ``render.dot.dot``.
+
+    ``heat`` is ``flops``, ``bytes`` or ``memory``; None colours by kind of op.
+    """
 
     depth: int | None = None
     expand: tuple[str, ...] = ()
     full: bool = False
+    heat: str | None = None
 
 
 AS_DEFAULT = Drawing()
@@ -50,12 +55,20 @@ def kind_of(path: str | Path) -> str:
 
 
 def write(
-    record: CaptureRecord, path: str | Path, *, kind: str | None = None, drawing: Drawing = AS_DEFAULT
+    record: CaptureRecord,
+    path: str | Path,
+    *,
+    kind: str | None = None,
+    drawing: Drawing = AS_DEFAULT,
+    whole: CaptureRecord | None = None,
 ) -> Written:
     """Write ``record`` to ``path`` by atomic replace; the suffix picks the kind.
 
     A kind that holds one graph a file writes the first graph to ``path`` and the others beside it, with their key in
-    the name (``model-1_0.svg``). Raises PeekError when nothing was captured, or a file cannot be written or drawn.
+    the name (``model-1_0.svg``). ``whole`` is the capture that the graphs were picked from, where it has more: a
+    backward's memory is what its forward left.
+
+    Raises PeekError when nothing was captured, a file cannot be written or drawn, or the heat is unknown.
     """
     path = Path(path)
     kind = kind or kind_of(path)
@@ -65,8 +78,8 @@ def write(
         raise _no_graph(record, path)
     notes: list[str] = []
     paths = graph_paths(record.graphs, path)
-    for graph, target in zip(record.graphs, paths, strict=True):
-        notes.extend(write_graph(graph, target, kind, drawing))
+    for graph, target, heat in zip(record.graphs, paths, heats(record, drawing, whole), strict=True):
+        notes.extend(write_graph(graph, target, kind, drawing, heat))
     return Written(tuple(paths), tuple(notes))
 
 
@@ -88,21 +101,38 @@ def _no_graph(record: CaptureRecord, path: Path) -> PeekError:
     return PeekError(f"{path} was not written: the capture holds no graph", why, fix)
 
 
-def write_graph(graph: GraphRecord, path: Path, kind: str, drawing: Drawing = AS_DEFAULT) -> Sequence[str]:
-    """Draw one graph to ``path``; returns the renderer's notes."""
+def heats(
+    record: CaptureRecord, drawing: Drawing, whole: CaptureRecord | None = None
+) -> Sequence[Amounts | None]:
+    """What each graph of ``record``, picked from ``whole``, is coloured by. Raises PeekError for an unknown heat."""
+    if drawing.heat is None:
+        return [None] * len(record.graphs)
+    from .analysis.heat import amounts
+
+    whole = record if whole is None else whole
+    found = {id(g): heat for g, heat in zip(whole.graphs, amounts(whole, drawing.heat), strict=True)}
+    return [found[id(graph)] for graph in record.graphs]
+
+
+def write_graph(
+    graph: GraphRecord, path: Path, kind: str, drawing: Drawing = AS_DEFAULT, heat: Amounts | None = None
+) -> Sequence[str]:
+    """Draw one graph to ``path``, coloured by its ``heat``; returns the renderer's notes."""
     from .snapshot.atomic import write_bytes
 
-    data, notes = draw(graph, kind, drawing)
+    data, notes = draw(graph, kind, drawing, heat)
     write_bytes(path, data)
     return notes
 
 
-def draw(graph: GraphRecord, kind: str, drawing: Drawing = AS_DEFAULT) -> tuple[bytes, Sequence[str]]:
-    """One graph as DOT text or an image, with the renderer's notes."""
+def draw(
+    graph: GraphRecord, kind: str, drawing: Drawing = AS_DEFAULT, heat: Amounts | None = None
+) -> tuple[bytes, Sequence[str]]:
+    """One graph as DOT text or an image, with the renderer's notes; ``heat`` is that of ``heats``."""
     from .passes.selection import Choice
     from .render.dot import drawing as drawn
 
-    picture = drawn(graph, Choice(drawing.depth, drawing.expand, drawing.full))
+    picture = drawn(graph, Choice(drawing.depth, drawing.expand, drawing.full), heat=heat)
     if kind == "dot":
         return picture.text.encode(), picture.notes
     from .render.image import render_image

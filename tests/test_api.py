@@ -20,6 +20,17 @@ def test_expand_takes_one_module_or_several(record):
     assert record.dot(expand="layers.1") != record.dot()
 
 
+def test_heat_is_drawn_by_the_record(tmp_path):
+    """``dot`` and ``render`` colour by what boxes cost; a heat that there is not is refused."""
+    record = as_record(capture(transformer(3), transformer(2)))
+    assert "FLOPs of each box" in record.dot(heat="flops")
+    assert record.dot(1, heat="bytes") != record.dot(0, heat="bytes") != record.dot()
+    record.render(tmp_path / "g.dot", heat="flops")
+    assert (tmp_path / "g.dot").read_text() == record.dot(heat="flops")
+    with pytest.raises(PeekError, match="did you mean 'memory'"):
+        record.render(tmp_path / "h.svg", heat="memry")
+
+
 @pytest.mark.parametrize("depth", ["two", -1, True, 1.5])
 def test_depth_is_a_count(record, depth):
     """A depth that is no number of levels is refused, on small graphs too."""

@@ -14,7 +14,17 @@ from ..analysis.devices import Device, device_named, device_of
 from ..errors import PeekError, unknown_name
 from ..options import TABLE_FORMATS
 from ..snapshot.atomic import read_bytes, write_bytes
-from .output import SUFFIXES, options_of, show_record, tell, view_of, width_of, write_stdout
+from .output import (
+    SUFFIXES,
+    check_heat,
+    format_of,
+    options_of,
+    show_record,
+    tell,
+    view_of,
+    width_of,
+    write_stdout,
+)
 from .progress import showing_progress
 from .specs import check_names, parse_input, parse_keyword
 from .target import Target, parse_target
@@ -38,6 +48,7 @@ class _Shown(NamedTuple):
     output: str | None
     memory_svg: str | None
     on: Device | None
+    heat: str | None
 
 
 @click.command()
@@ -92,6 +103,7 @@ class _Shown(NamedTuple):
     "--traceback", is_flag=True, help="Show all of what the model raises, not its first lines alone."
 )
 @click.option("--memory-svg", metavar="FILE", help="Draw memory over time.")
+@click.option("--heat", metavar="NAME", help="With -o x.svg: colour boxes by flops, bytes or memory.")
 @click.option(
     "-o", "--output", metavar="FILE", help="Save the capture too: .json for peek show, .svg, .html, …"
 )
@@ -126,7 +138,11 @@ def _shown(given: dict[str, Any]) -> _Shown:
         )
     at = parse_sizes(given.pop("at"))
     on = _on(given.pop("on"), given.pop("device_spec"))
-    return _Shown(format_, given.pop("depth"), given.pop("sort"), at, output, given.pop("memory_svg"), on)
+    heat = given.pop("heat")
+    check_heat(heat, format_of(None, output))
+    return _Shown(
+        format_, given.pop("depth"), given.pop("sort"), at, output, given.pop("memory_svg"), on, heat
+    )
 
 
 def _on(name: str | None, file: str | None) -> Device | None:
@@ -233,6 +249,7 @@ def _show(record: Any, shown: _Shown) -> None:
             depth=None,
             expand=(),
             full=False,
+            heat=shown.heat,
         )
         show_record(record, view, shown.output)
 

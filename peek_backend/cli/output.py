@@ -41,6 +41,7 @@ class View:
     depth: int | None = None
     expand: tuple[str, ...] = ()
     full: bool = False
+    heat: str | None = None
     totals: bool = True
 
 
@@ -65,6 +66,7 @@ def display_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--expand", multiple=True, metavar="GLOB", help="Pictures: modules to open (layers.0*)."
             ),
             click.option("--full", is_flag=True, help="Pictures: open everything."),
+            click.option("--heat", metavar="NAME", help="Pictures: colour by flops, bytes or memory."),
             click.option("--color", metavar="WHEN", help="auto, always or never."),
             click.option("-o", "--output", metavar="FILE", help="Write there; the suffix picks the format."),
         ]
@@ -75,7 +77,8 @@ def display_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def view_of(output: str | None, **given: Any) -> View:
     """The View that the command line asks for, in a file or on stdout; PeekError for what it cannot mean."""
-    format_ = _format(given.pop("format"), output)
+    format_ = format_of(given.pop("format"), output)
+    check_heat(given.get("heat"), format_)
     table = format_ if format_ in FORMATS else None
     options = options_of(format=table, columns=given.pop("columns"), color=given.pop("color"))
     width, all_rows = _extent(sys.stdout, given.pop("all_rows"))
@@ -87,6 +90,20 @@ def view_of(output: str | None, **given: Any) -> View:
         all_rows=all_rows or output is not None,
         **given,
     )
+
+
+def check_heat(heat: str | None, format_: str | None) -> None:
+    """PeekError for a heat that there is not, and for one of what is no picture."""
+    if heat is None:
+        return
+    from ..analysis.heat import HEATS
+
+    if heat not in HEATS:
+        raise unknown_name("heat", heat, HEATS)
+    if format_ not in PICTURES:
+        why = "only a picture is coloured by heat" + (f", and {format_} is none" if format_ else "")
+        fix = f"add -o graph.svg or --format dot; the page (-o page.html) has {heat} under its own overlays"
+        raise PeekError(f"--heat {heat} has nothing to colour", why, fix)
 
 
 def report_view(stream: Any, *, all_rows: bool | None, **given: Any) -> View:
@@ -105,7 +122,7 @@ def options_of(**given: Any) -> Options:
     return options
 
 
-def _format(name: str | None, output: str | None) -> str | None:
+def format_of(name: str | None, output: str | None) -> str | None:
     """The format by ``--format``, else by the suffix of the output file; None leaves it to the options."""
     if name is not None:
         if name.lower() not in ALL_FORMATS:
@@ -169,11 +186,11 @@ def select(record: CaptureRecord, keys: tuple[str, ...]) -> CaptureRecord:
 
 def show_record(record: CaptureRecord, view: View, output: str | None) -> None:
     """Write the capture, in the format of ``view``, to the file ``output`` or to stdout; chosen graphs without all totals."""
-    record = select(record, view.graphs)
+    whole, record = record, select(record, view.graphs)
     if view.graphs:
         view = replace(view, totals=False)
     if view.format in PICTURES:
-        _show_pictures(record, view, output)
+        _show_pictures(record, view, output, whole)
         return
     text = document(record, view)
     if output is None:
@@ -211,21 +228,24 @@ def _table(record: CaptureRecord, view: View) -> str:
     )
 
 
-def _show_pictures(record: CaptureRecord, view: View, output: str | None) -> None:
-    """One picture a graph: files beside each other, or on stdout DOT texts in a row, or a single image."""
-    from ..export import Drawing, draw, write
+def _show_pictures(record: CaptureRecord, view: View, output: str | None, whole: CaptureRecord) -> None:
+    """One picture a graph: files beside each other, or on stdout DOT texts in a row, or a single image.
 
-    drawing = Drawing(view.depth, view.expand, view.full)
+    ``whole`` is the capture from which the graphs of ``record`` were picked.
+    """
+    from ..export import Drawing, draw, heats, write
+
+    drawing = Drawing(view.depth, view.expand, view.full, view.heat)
     if output is not None:
-        written = write(record, output, kind=view.format, drawing=drawing)
+        written = write(record, output, kind=view.format, drawing=drawing, whole=whole)
         tell_notes(written.notes)
         if len(written.paths) > 1:
             tell(f"wrote {len(written.paths)} files: {', '.join(map(str, written.paths))}")
         return
     if view.format != "dot":
         _check_one_image(record)
-    for graph in record.graphs:
-        data, notes = draw(graph, view.format, drawing)
+    for graph, heat in zip(record.graphs, heats(record, drawing, whole), strict=True):
+        data, notes = draw(graph, view.format, drawing, heat)
         tell_notes(notes)
         write_stdout(data.decode()) if view.format == "dot" else _write_binary(data)
 

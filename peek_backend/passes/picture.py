@@ -81,7 +81,8 @@ class Picture:
     """What is to be drawn.
 
     ``inlets`` are by box the inputs written inside it; ``tagged`` the (view, node) that are drawn as tags;
-    ``returned`` by box how many of its values are outputs to which no edge is drawn.
+    ``returned`` by box how many of its values are outputs to which no edge is drawn; ``twins`` by view the nodes of
+    a repeat's later instances, each with the node of the first that it repeats.
     """
 
     graph: GraphRecord
@@ -93,6 +94,20 @@ class Picture:
     returned: dict[str, int]
     unlike: dict[tuple[int, str], Unlike]
     notes: tuple[str, ...]
+    twins: dict[int, dict[int, int]] = field(default_factory=dict)
+
+    def stands_for(self) -> dict[str, list[int]]:
+        """All nodes that each box stands for: its own, and those of a repeat's later instances at its place."""
+        shown = {
+            (box.view, node): key for key, box in self.boxes.items() if not box.tag for node in box.nodes
+        }
+        found: dict[str, list[int]] = {}
+        for view, twin in self.twins.items():
+            for node in range(len(self.graph_of(view).nodes)):
+                key = shown.get((view, _first(node, twin)))
+                if key is not None:
+                    found.setdefault(key, []).append(node)
+        return found
 
     def graph_of(self, view: int) -> GraphRecord:
         """The graph that ``view`` numbers."""
@@ -139,6 +154,7 @@ class _Painter:
             dict(wiring.returned),
             unlike,
             tuple(forest.notes),
+            {number: view.twin for number, view in forest.views.items()},
         )
 
     def _shared_bodies(self) -> set[int]:

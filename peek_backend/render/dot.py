@@ -1,4 +1,4 @@
-"""A graph as Graphviz DOT: modules as nested clusters, repeated layers once, colour by kind of op.
+"""A graph as Graphviz DOT: modules as nested clusters, repeated layers once, colour by kind of op or by what it costs.
 
 Comes in: a GraphRecord. Goes out: DOT text that every Graphviz reads (`image.py` makes pictures of it). What is shown is
 chosen in ``passes.picture``; here it only gets words and colours. All text goes through HTML-like labels, where
@@ -12,11 +12,13 @@ from collections.abc import Sequence
 import graphviz
 from msgspec import Struct
 
+from ..analysis.heat import Amounts
 from ..model import GraphRecord
 from ..passes.kinds import node_kind
 from ..passes.picture import Box, Cluster, Edge, Picture, draw
 from ..passes.selection import Choice
 from .dot_labels import FONT, SMALL, TITLE, LabelWriter
+from .heat import HeatMap
 from .theme import Ink, Theme, theme_named
 
 _STRAIGHT = "100"
@@ -37,6 +39,7 @@ def dot(
     depth: int | None = None,
     expand: Sequence[str] = (),
     full: bool = False,
+    heat: Amounts | None = None,
     theme: str = "auto",
     legend: bool = True,
 ) -> str:
@@ -45,30 +48,37 @@ def dot(
     By default as many levels are open as fit on a page, one instance of each repeated layer. ``depth`` opens so
     many levels of modules, ``expand`` these modules too (paths, ``*`` and ``?`` allowed); both stop at 800 boxes
     and say so. ``full`` folds nothing, whatever that makes: the text is there at once, but an image of 2,000 boxes
-    takes 15 seconds, and one of more than some 5,000 runs into the time-out of ``render_image``. ``theme`` is
-    ``auto`` (an SVG follows the reader's light or dark mode), ``light`` or ``dark``.
+    takes 15 seconds, and one of more than some 5,000 runs into the time-out of ``render_image``. ``heat`` colours
+    boxes by what they cost (``analysis.heat.amounts``). ``theme`` is ``auto`` (an SVG follows the reader's light or
+    dark mode), ``light`` or ``dark``.
 
     Raises PeekError for an ``expand`` that names no module and for an unknown theme.
     """
     choice = Choice(depth, (expand,) if isinstance(expand, str) else tuple(expand), full)
-    return drawing(graph, choice, theme=theme, legend=legend).text
+    return drawing(graph, choice, heat=heat, theme=theme, legend=legend).text
 
 
 def drawing(
-    graph: GraphRecord, choice: Choice | None = None, *, theme: str = "auto", legend: bool = True
+    graph: GraphRecord,
+    choice: Choice | None = None,
+    *,
+    heat: Amounts | None = None,
+    theme: str = "auto",
+    legend: bool = True,
 ) -> Drawing:
     """As `dot`, with the notes that belong to it."""
     picture = draw(graph, choice)
-    text = _Writer(picture, theme_named(theme)).write(theme, legend=legend)
+    text = _Writer(picture, theme_named(theme), heat).write(theme, legend=legend)
     return Drawing(text, picture.notes, len(picture.boxes))
 
 
 class _Writer:
     """Writes one Picture."""
 
-    def __init__(self, picture: Picture, theme: Theme):
+    def __init__(self, picture: Picture, theme: Theme, heat: Amounts | None):
         self.picture, self.theme = picture, theme
-        self.labels = LabelWriter(picture, theme)
+        self.heat = None if heat is None else HeatMap(picture, heat, theme)
+        self.labels = LabelWriter(picture, theme, self.heat)
         self.labelled: set[tuple[str, str]] = set()
         self.anchors: dict[str, str] = {}
         self.nearest = _nearest_sources(picture)
@@ -156,10 +166,33 @@ class _Writer:
             style["color"] = self.theme.accent
         if box.closed:
             style["peripheries"] = "2"
+        if self.heat is not None and not box.tag:
+            style |= self._heat_style(box, self.heat)
         if kind == "custom":
             style["shape"] = "component"
             style["style"] = "filled"
         return style
+
+    def _heat_style(self, box: Box, heat: HeatMap) -> dict[str, str]:
+        """A box by what it costs; one that costs nothing is pale, one whose price is not known dashed."""
+        level = heat.level(box)
+        if level is not None:
+            scale = self.theme.heat
+            style = {
+                "fillcolor": scale.scale[level],
+                "fontcolor": scale.text_at(level),
+                "style": "rounded,filled",
+            }
+            return style | {"class": f"heat-{level}", **_plain_border(box, self.theme)}
+        unknown = heat.is_unknown(box)
+        line = "rounded,filled,dashed" if unknown else "rounded,filled"
+        name = "heat-unknown" if unknown else "heat-none"
+        return {
+            "fillcolor": self.theme.module.fill,
+            "style": line,
+            "class": name,
+            **_plain_border(box, self.theme),
+        }
 
     def _ink(self, box: Box) -> tuple[Ink, str]:
         if box.tag:
@@ -192,6 +225,11 @@ class _Writer:
                 style["label"] = text
                 self.labelled.add((edge.source, text))
         graph.edge(edge.source, target, **style)
+
+
+def _plain_border(box: Box, theme: Theme) -> dict[str, str]:
+    """A border that tells no kind of op."""
+    return {} if box.repeat is not None else {"color": theme.edge}
 
 
 def _nearest_sources(picture: Picture) -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import graphviz
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from ..passes.kinds import KINDS, node_kind
 from ..passes.picture import Box, Cluster, Edge, Picture
 from ..passes.repeats import Difference, Repeat
 from .escape import html_text, visible
+from .heat import HeatMap
 from .labels import (
     Style,
     arg_text,
@@ -58,10 +60,10 @@ _TYPE = Style(layout=False, grad=False, items=3)
 
 
 class LabelWriter:
-    """Words for the parts of one picture. Remembers which kinds of op it named, for the legend."""
+    """Words for the parts of one picture. Remembers which kinds of op it named, for the legend; of ``heat`` that is the scale."""
 
-    def __init__(self, picture: Picture, theme: Theme):
-        self.picture, self.theme = picture, theme
+    def __init__(self, picture: Picture, theme: Theme, heat: HeatMap | None = None):
+        self.picture, self.theme, self.heat = picture, theme, heat
         self.kinds: set[str] = set()
         self.views: dict[int, GraphView] = {}
 
@@ -71,8 +73,24 @@ class LabelWriter:
         """The label of a box."""
         if box.tag:
             return _table([[self._small(f"◄ {self._node(box).name}", color=self.theme.text)]])
-        rows = self._container(box) if box.closed else self._op(box)
-        return _table(rows)
+        with self._on_ground_of(box):
+            rows = self._container(box) if box.closed else self._op(box)
+            rows[1:1] = self._heat_row(self.heat.words(box) if self.heat is not None else "")
+            return _table(rows)
+
+    @contextmanager
+    def _on_ground_of(self, box: Box) -> Iterator[None]:
+        """Words in the colour that is read on the heat of ``box``."""
+        plain, level = self.theme, self.heat.level(box) if self.heat is not None else None
+        if level is not None:
+            self.theme = plain.on(level)
+        try:
+            yield
+        finally:
+            self.theme = plain
+
+    def _heat_row(self, words: str) -> list[list[str]]:
+        return [[_font(words, SMALL, self.theme.text, bold=True)]] if words else []
 
     def _op(self, box: Box) -> list[list[str]]:
         node = self._node(box)
@@ -124,8 +142,10 @@ class LabelWriter:
         return rows + self._weights(box) + self._odd(box.view, module.path) + self._marks(box)
 
     def _mix(self, kinds: Counter[str]) -> str:
-        """How many ops of each kind, each count on its colour."""
+        """How many ops of each kind, each count on its colour; where colours tell heat, how many in all."""
         cells = []
+        if self.heat is not None:
+            return self._small(plural(sum(n for kind, n in kinds.items() if kind != "input"), "op"))
         for kind in KINDS:
             if kind != "input" and kinds[kind]:
                 self.kinds.add(kind)
@@ -235,6 +255,7 @@ class LabelWriter:
         if module.class_name:
             title += self._small(f"  {shorten(module.class_name, _LINE)}")
         rows.append([title + self._times(cluster.repeat)])
+        rows += self._heat_row(self.heat.cluster_words(cluster) if self.heat is not None else "")
         if cluster.repeat is not None:
             rows += self._repeat(cluster.view, cluster.repeat)
         return _table(rows + self._odd(cluster.view, module.path))
@@ -305,8 +326,25 @@ class LabelWriter:
             rows.append([self._small(f"and {plural(len(symbols) - _SYMBOLS, 'more symbol')}")])
         rows += [[self._small(note)] for note in self.picture.notes]
         if legend:
-            rows.append([self._legend()])
+            rows += [[self._legend()]] if self.heat is None else self._heat_legend(self.heat)
         return _table(rows)
+
+    def _heat_legend(self, heat: HeatMap) -> list[list[str]]:
+        """What is measured, the scale with the figures at its ends, and what is not in it."""
+        rows = [[_font(heat.head(), SMALL, self.theme.text, bold=True)]]
+        least, most = heat.ends()
+        if most:
+            scale = self.theme.heat
+            levels = range(len(scale.scale)) if least else [scale.level(1)]
+            cells = [f'<td bgcolor="{scale.scale[level]}" width="22" height="12"></td>' for level in levels]
+            cells = [
+                f"<td>{self._small(least)}</td>" if least else "",
+                *cells,
+                f"<td>{self._small(most)}</td>",
+            ]
+            table = '<table border="0" cellborder="0" cellspacing="0" cellpadding="2"><tr>{}</tr></table>'
+            rows.append([table.format("".join(cells))])
+        return rows + [[self._small(remark)] for remark in heat.remarks()]
 
     def _legend(self) -> str:
         """The kinds that the picture shows, each on its colour."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import unknown_name
 
@@ -23,6 +24,21 @@ class Ink(Struct, frozen=True):
     fill: str
     border: str
     line: str = "solid"
+
+
+class Heat(Struct, frozen=True):
+    """Colours from little to much. Text on the first half of them is in the first of ``text``, on the others in the second."""
+
+    scale: tuple[str, ...]
+    text: tuple[str, str]
+
+    def level(self, share: float) -> int:
+        """The place on the scale of a number from 0 to 1."""
+        return round(min(max(share, 0.0), 1.0) * (len(self.scale) - 1))
+
+    def text_at(self, level: int) -> str:
+        """The colour in which text is read on a level's."""
+        return self.text[2 * level >= len(self.scale)]
 
 
 class Theme(Struct, frozen=True):
@@ -38,7 +54,22 @@ class Theme(Struct, frozen=True):
     module: Ink
     tag: Ink
     inks: dict[str, Ink]
+    heat: Heat
 
+    def on(self, level: int) -> Theme:
+        """This theme for text that stands on a level of heat: everything in the one colour that is read there."""
+        color = self.heat.text_at(level)
+        inks = {kind: Ink(ink.fill, color, ink.line) for kind, ink in self.inks.items()}
+        tag = Ink(self.tag.fill, color)
+        return replace(self, text=color, muted=color, accent=color, inks=inks, tag=tag)
+
+
+VIRIDIS = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
+"""matplotlib's Viridis (Smith and van der Walt 2015) at eight points: its order survives every form of colour blindness and
+greyscale. What is much stands out: dark on a light page, bright on a dark one. The page's overlays have the same."""
+
+_NEAR_BLACK, _NEAR_WHITE = "#000001", "#fffffe"
+"""Black and white for text on heat; the style sheet for dark mode tells them from those of the page."""
 
 LIGHT = Theme(
     page="#ffffff",
@@ -64,6 +95,7 @@ LIGHT = Theme(
         "input": Ink("#e4e8ed", "#24292f"),
         "other": Ink("#edf0f3", "#74808c", "dotted"),
     },
+    heat=Heat(VIRIDIS[::-1], (_NEAR_BLACK, _NEAR_WHITE)),
 )
 
 DARK = Theme(
@@ -90,6 +122,7 @@ DARK = Theme(
         "input": Ink("#2c343d", "#cfd8e1"),
         "other": Ink("#272e37", "#8d98a4", "dotted"),
     },
+    heat=Heat(VIRIDIS, (_NEAR_WHITE, _NEAR_BLACK)),
 )
 
 
@@ -126,6 +159,8 @@ def _colors(theme: Theme) -> list[str]:
         *theme.clusters,
         theme.cluster_border,
         theme.accent,
+        *theme.heat.scale,
+        *theme.heat.text,
     ]
     return [*plain, *(color for ink in inks for color in (ink.fill, ink.border))]
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from msgspec.structs import replace
 
 from peek_backend.cli.output import ALL_FORMATS, tell_notes
 from peek_backend.snapshot import jsonfile, read
@@ -304,3 +305,41 @@ def test_stdout_may_be_any_text_stream(saved, monkeypatch):
     monkeypatch.setattr(sys, "stdout", stream)
     assert main(["show", str(saved)]) == 0
     assert "0/0" in stream.getvalue()
+
+
+def test_heat_colours_a_picture(peek, saved, tmp_path):
+    """``--heat`` colours every picture of a capture by what its boxes cost, with the figures and a scale."""
+    done = peek("show", saved, "-o", tmp_path / "g.dot", "--heat", "flops")
+    assert done.code == 0
+    texts = [path.read_text() for path in sorted(tmp_path.glob("g*.dot"))]
+    assert len(texts) == 2
+    assert all("FLOPs of each box" in text and "heat-7" in text for text in texts)
+    assert "heat-7" not in peek("show", saved, "--format", "dot").out
+
+
+def test_heat_that_colours_nothing_is_refused(peek, saved, tmp_path):
+    """An unknown heat is told with the nearest, and heat of what is no picture with the way to one."""
+    wrong = peek("show", saved, "-o", tmp_path / "g.svg", "--heat", "flop")
+    assert wrong.code == 2 and "did you mean 'flops'?" in wrong.err
+    for more in ((), ("--format", "tree"), ("-o", tmp_path / "page.html")):
+        done = peek("show", saved, "--heat", "memory", *more)
+        assert (
+            done.code == 2 and "only a picture is coloured by heat" in done.err and "-o graph.svg" in done.err
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_memory_of_one_graph_is_that_of_the_whole_run(peek, tmp_path):
+    """A backward picked with ``--graph`` is coloured by the memory that it has after its forward."""
+    forward, backward = (replace(transformer(2), stage=stage) for stage in ("forward", "backward"))
+    stored = [
+        replace(
+            g, nodes=tuple(replace(n, value=n.value and replace(n.value, storage=n.index)) for n in g.nodes)
+        )
+        for g in (forward, backward)
+    ]
+    file = tmp_path / "train.json"
+    jsonfile.write(file, capture(*stored))
+    alone = peek("show", file, "--graph", "0/0 backward", "--format", "dot", "--heat", "memory").out
+    both = peek("show", file, "--format", "dot", "--heat", "memory").out
+    assert alone and both.endswith(alone)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import replace
-
-from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, costs
+from peek_backend.analysis.cost import Costs, ModuleCost, by_module, costs
 from peek_backend.analysis.estimate import estimated, is_priced
 from peek_backend.analysis.memory import Timeline, timeline
+from peek_backend.analysis.traced import in_numbers
 from peek_backend.errors import PeekError
-from peek_backend.model import CaptureRecord, Dim, GraphRecord, NodeCost, NodeRecord
+from peek_backend.model import CaptureRecord, Dim
 
 from .. import labels
 from ..cost import count_text, flops_text, parameters_text, ratio_text, size_text
@@ -30,7 +29,7 @@ class Metrics:
 
     def __init__(self, record: CaptureRecord):
         self._priced = [is_priced(graph) for graph in record.graphs]
-        self.record = _in_numbers(estimated(record))
+        self.record = in_numbers(estimated(record))
         self._memory = self._timeline()
         self._during = self._steps()
 
@@ -105,34 +104,6 @@ class Metrics:
         node = memory.peak_node
         at = f"during {labels.name_text(node.name)}" if node is not None else ""
         return _row("peak memory", size_text(memory.peak), clean(at))
-
-
-def _in_numbers(record: CaptureRecord) -> CaptureRecord:
-    """The record with each price at the sizes seen while tracing; each expression is worked out once a graph."""
-    return replace(record, graphs=tuple([_graph_in_numbers(graph, Sizes()) for graph in record.graphs]))
-
-
-def _graph_in_numbers(graph: GraphRecord, sizes: Sizes) -> GraphRecord:
-    known: dict[str, Dim] = {}
-
-    def number(size: Dim) -> Dim:
-        if type(size) is int:
-            return size
-        if size not in known:
-            known[size] = sizes.at(size, graph)
-        return known[size]
-
-    def priced(node: NodeRecord) -> NodeRecord:
-        c = node.cost
-        if c is None:
-            return node
-        made = tuple([(storage, number(size)) for storage, size in c.made])
-        numbers = NodeCost(
-            number(c.flops), number(c.read), number(c.written), number(c.scratch), made, c.unknown
-        )
-        return replace(node, cost=numbers)
-
-    return replace(graph, nodes=tuple(map(priced, graph.nodes)))
 
 
 def _row(label: str, value: str, note: str) -> dict[str, str]:

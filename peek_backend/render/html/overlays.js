@@ -5,6 +5,8 @@ import { bytesText, count } from "./data.js";
 // Viridis (matplotlib), read at eight points: order survives every form of colour blindness and greyscale.
 const VIRIDIS = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"];
 const VIRIDIS_DOWN = [...VIRIDIS].reverse();
+// The most is so many times what has the first colour: no tiny op makes all others look alike, and what is alike looks it.
+const SPAN = 1000;
 // Okabe and Ito's eight, https://jfly.uni-koeln.de/color/
 const NAMED = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
 
@@ -72,13 +74,14 @@ function amounts(scene, value, text, { dark, sum = false }) {
     lo = Math.min(lo, v);
     hi = Math.max(hi, v);
   });
+  lo = sum ? hi / SPAN : Math.max(lo, hi / SPAN);
   const level = (v) =>
     hi <= lo ? SCALE.length - 1 : Math.round((Math.log(Math.max(v, lo) / lo) / Math.log(hi / lo)) * (SCALE.length - 1));
   return {
     fill: (item) => (best[item] > 0 ? SCALE[level(best[item])] : undefined),
     amount: (item) => (best[item] >= 0 ? best[item] : null),
     text: (item) => (best[item] > 0 ? text(best[item]) : ""),
-    scale: hi > 0 ? { colours: SCALE, lo: text(lo), hi: text(hi) } : null,
+    scale: hi > 0 ? { colours: SCALE, lo: (sum ? "≤ " : "") + text(Math.round(lo)), hi: text(hi) } : null,
     legend: hi > 0 ? [] : [["transparent", "nothing to colour"]],
   };
 }
