@@ -136,15 +136,23 @@ def _renamed(source: str, names: Mapping[str, str]) -> str:
     return source
 
 
+def _by_source(graph: Graph) -> dict[str, str]:
+    """Each size's symbol: a size is of the first that claims it, whatever a file says of a second."""
+    found: dict[str, str] = {}
+    for symbol in graph.symbols:
+        for source in symbol.sources:
+            found.setdefault(source, symbol.name)
+    return found
+
+
 def _pairs(old: Graph, new: Graph, inputs: Sequence[tuple[Input, Input]]) -> Iterator[tuple[Dim, Dim, str]]:
     """Sizes that stand at the same place of both graphs, with the name of that place; symbols of equal source first."""
     names = {a.name: b.name for a, b in inputs if a.name != b.name}
-    new_by_source = {source: symbol.name for symbol in new.symbols for source in symbol.sources}
-    for symbol in old.symbols:
-        for source in symbol.sources:
-            found = new_by_source.get(_renamed(source, names))
-            if found is not None:
-                yield symbol.name, found, source
+    old_by_source, new_by_source = _by_source(old), _by_source(new)
+    for source, symbol in old_by_source.items():
+        found = new_by_source.get(_renamed(source, names))
+        if found is not None:
+            yield symbol, found, source
     for a, b in inputs:
         left, right = _sizes(a.type), _sizes(b.type)
         if len(left) == len(right):

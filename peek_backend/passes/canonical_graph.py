@@ -178,7 +178,9 @@ def _symbol_names(record: GraphRecord) -> dict[str, str]:
     alone = [expr for expr in order if words.is_symbol(expr)]
     ranked = dict.fromkeys([*alone, *sorted({s for e in order for s in words.of(e)}, key=words.rank)])
     # Those that only a relation to one of these names: of an input that no node reads.
-    related = [set(words.of(text)) for text in record.relations]
+    # One that was joined to another is told by the other's sources.
+    gone = {info.name for info in record.symbols if info.replaced_by is not None}
+    related = [set(words.of(text)) - gone for text in record.relations]
     beside = {s for group in related if not group.isdisjoint(ranked) for s in group}
     ranked |= dict.fromkeys(sorted(beside - ranked.keys(), key=words.rank))
     names: dict[str, str] = {}

@@ -270,6 +270,20 @@ def test_a_symbol_that_became_a_number_leaves_its_line():
     assert "31" not in print_graph(new)
 
 
+def test_a_symbol_that_was_joined_to_another_has_no_line_of_its_own():
+    """torch keeps ``s77 == s27`` as a relation when the code makes two sizes one: the size is told by the symbol that stayed."""
+    record = two_inputs("s77", "s27")
+    graph = record.graphs[0]
+    x, y, product = (replace(n, value=tensor("s27", 8)) for n in graph.nodes[:3])
+    symbols = (symbol("s27", "y.shape[0]"), symbol("s77", "x.shape[0]", replaced_by="s27"))
+    joined = replace(
+        graph, nodes=(x, y, product, *graph.nodes[3:]), symbols=symbols, relations=("s77 == s27",)
+    )
+    found = canonicalise(replace(record, graphs=(joined,))).graphs[0]
+    assert [(s.name, set(s.sources)) for s in found.symbols] == [("s0", {"x.shape[0]", "y.shape[0]"})]
+    assert found.guards == ()
+
+
 def test_the_header_tells_the_environment_and_warns_of_equal_sizes():
     """Versions without their patch, the settings given, and a note where equal example sizes made one symbol."""
     record = two_inputs("s77", "s27")
