@@ -263,36 +263,56 @@ class _Sums:
     def __init__(self, sizes: Sizes | None, fold: Callable[[str], str]):
         self._sizes, self._fold = sizes, fold
         self._sums: dict[str, _Sum] = {"": _Sum()}
+        self._chains: dict[str, tuple[_Sum, ...]] = {}
+        self._own: dict[tuple[str, str], tuple[list[Dim], list[Dim]]] = {}
 
-    def _above(self, path: str) -> Iterator[_Sum]:
-        """The sums of a module and of all that contain it."""
-        steps = path.split(".") if path else []
-        for end in range(len(steps) + 1):
-            whole = ".".join(steps[:end])
-            sum_ = self._sums.setdefault(self._fold(whole), _Sum())
-            sum_.paths.add(whole)
-            yield sum_
+    def _above(self, path: str) -> tuple[_Sum, ...]:
+        """The sums of all modules that contain one, from the whole down, and its own."""
+        known = self._chains.get(path)
+        if known is None:
+            steps = path.split(".") if path else []
+            wholes = [".".join(steps[:end]) for end in range(len(steps) + 1)]
+            known = self._chains[path] = tuple([self._sum(whole) for whole in wholes])
+        return known
+
+    def _sum(self, path: str) -> _Sum:
+        label = self._fold(path)
+        if label not in self._sums:
+            self._sums[label] = _Sum()
+        self._sums[label].paths.add(path)
+        return self._sums[label]
 
     def node(self, which: str, graph: GraphRecord, node: NodeRecord) -> None:
+        """Note what a node costs at its own module; ``lines`` adds it to those above."""
         cost = node.cost
         assert cost is not None
-        flops, moved = (
-            _at(self._sizes, cost.flops, graph),
-            (_at(self._sizes, x, graph) for x in (cost.read, cost.written)),
-        )
-        both = total(moved)
-        if not (flops or both):
+        flops, read, written = (_at(self._sizes, x, graph) for x in (cost.flops, cost.read, cost.written))
+        if not (flops or read or written):
             return
-        for sum_ in self._above(node.source.module if node.source is not None else ""):
-            (sum_.forward if which == "forward" else sum_.backward).append(flops)
-            sum_.moved.append(both)
+        path = node.source.module if node.source is not None else ""
+        own = self._own.get((which, path))
+        if own is None:
+            self._above(path)  # modules stand in the order of use
+            own = self._own[which, path] = ([], [])
+        own[0].append(flops)
+        own[1].extend((read, written))
 
     def parameter(self, tensor: HeldTensor) -> None:
         for sum_ in self._above(tensor.name.rpartition(".")[0]):
             sum_.numel += tensor.numel
             sum_.nbytes += tensor.nbytes
 
+    def _spread(self) -> None:
+        """Add what the nodes of each module cost to it and to all that contain it."""
+        for (which, path), (flops, moved) in self._own.items():
+            flop_sum, moved_sum = total(flops), total(moved)
+            for sum_ in self._above(path):
+                (sum_.forward if which == "forward" else sum_.backward).append(flop_sum)
+                sum_.moved.append(moved_sum)
+        self._own.clear()
+
     def lines(self, classes: Mapping[str, str]) -> Iterator[ModuleCost]:
+        self._spread()
         whole = total([*self._sums[""].forward, *self._sums[""].backward])
         for path in _in_tree_order(list(self._sums)):
             sum_ = self._sums[path]

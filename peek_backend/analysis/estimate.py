@@ -21,11 +21,13 @@ from peek_backend.model import (
     NodeCost,
     NodeRecord,
     TensorMeta,
+    ValueInfo,
     iter_tensors,
     node_refs,
 )
 from peek_backend.passes.kinds import node_kind
 
+from .cost import Sizes
 from .dims import product
 from .functional import is_in_place
 from .sums import total
@@ -40,45 +42,126 @@ def is_priced(graph: GraphRecord) -> bool:
     return any(node.cost is not None for node in graph.nodes)
 
 
-def estimated(record: CaptureRecord) -> CaptureRecord:
-    """``record`` with a price for every node that follows from shapes; graphs with recorded prices keep those."""
-    return replace(record, graphs=tuple([g if is_priced(g) else _graph(g) for g in record.graphs]))
+def estimated(record: CaptureRecord, sizes: Sizes | None = None) -> CaptureRecord:
+    """``record`` with a price for every node that follows from shapes; graphs with recorded prices keep those.
+
+    With ``sizes`` prices are numbers at those where all symbols have values, without expressions.
+    """
+    return replace(record, graphs=tuple([g if is_priced(g) else _graph(g, sizes) for g in record.graphs]))
 
 
-def _graph(graph: GraphRecord) -> GraphRecord:
-    seen: set[int] = set()
-    known: dict[Any, tuple[Dim, Dim, Dim]] = {}
-    return replace(graph, nodes=tuple([_node(graph, node, seen, known) for node in graph.nodes]))
+def _graph(graph: GraphRecord, sizes: Sizes | None) -> GraphRecord:
+    """A body is priced once, with the symbols of the graph that runs it."""
+    children = tuple([replace(c, nodes=_Estimate(c, graph, (), sizes).nodes()) for c in graph.children])
+    return replace(graph, nodes=_Estimate(graph, graph, children, sizes).nodes(), children=children)
 
 
-def _node(graph: GraphRecord, node: NodeRecord, seen: set[int], known: dict[Any, tuple]) -> NodeRecord:
-    """The node with its price; ``seen`` are the storages that earlier ones hold, ``known`` prices by what they depend on."""
-    out = list(iter_tensors(node.value))
-    made = tuple(_new_storages(out, seen))
-    if not is_op(node):
-        return replace(node, cost=NodeCost(made=made)) if made else node
-    given = [t for ref in dict.fromkeys(node_refs(node)) for t in iter_tensors(graph.nodes[ref].value)]
-    fresh = bool(made) or (any(t.storage is None for t in out) and node_kind(node) != "view")
-    works = fresh or is_in_place(node)
-    key = (node.target, works, tuple(map(_key, given)), tuple(map(_key, out)), _numbers(node))
-    price = known.get(key)
-    if price is None:
-        price = known[key] = _price(node, given, out, graph) if works else (0, 0, 0)
-    return replace(node, cost=NodeCost(*price, made=made, unknown=_unknown(node)))
+_Price = tuple[Dim, Dim, Dim, str]
+"""FLOPs, bytes read, bytes written, why a part is unknown."""
+_FREE: _Price = (0, 0, 0, "")
 
 
-def _new_storages(out: Tensors, seen: set[int]) -> list[tuple[int, Dim]]:
-    """Storages that are first held by these tensors, with the bytes of the largest."""
-    found: list[tuple[int, Dim]] = []
-    for meta in out:
-        if meta.storage is not None and meta.storage not in seen:
-            seen.add(meta.storage)
-            found.append((meta.storage, _bytes(meta)))
-    return found
+class _Estimate:
+    """Prices the nodes of one graph in their order, each kind of call once: layers of a model cost alike.
+
+    ``owner`` has the symbols, ``bodies`` are the priced graphs that nodes run. A layout (shape, stride, dtype) is known by
+    a number, so that a call is told from others by a few ints.
+    """
+
+    def __init__(
+        self, graph: GraphRecord, owner: GraphRecord, bodies: Sequence[GraphRecord], sizes: Sizes | None
+    ):
+        self.graph, self.owner, self.bodies, self.sizes = graph, owner, bodies, sizes
+        self.numbers: dict[Any, int] = {}
+        self.nbytes: list[Dim] = []
+        self.tensors = [_tensors(node.value) for node in graph.nodes]
+        self.layouts = [tuple(map(self._layout, tensors)) for tensors in self.tensors]
+        self.seen: set[int] = set()
+        self.known: dict[Any, _Price] = {}
+
+    def nodes(self) -> tuple[NodeRecord, ...]:
+        """The nodes with their prices."""
+        return tuple(map(self._node, self.graph.nodes))
+
+    def _layout(self, meta: TensorMeta) -> int:
+        key = _key(meta)
+        number = self.numbers.get(key)
+        if number is None:
+            number = self.numbers[key] = len(self.nbytes)
+            self.nbytes.append(self._number(_bytes(meta)))
+        return number
+
+    def _number(self, size: Dim) -> Dim:
+        return size if self.sizes is None else self.sizes.at(size, self.owner)
+
+    def _node(self, node: NodeRecord) -> NodeRecord:
+        made = self._made(node.index)
+        if not is_op(node):
+            return replace(node, cost=NodeCost(made=made)) if made else node
+        flops, read, written, unknown = self._price(node, fresh=bool(made))
+        return replace(node, cost=NodeCost(flops, read, written, 0, made, unknown))
+
+    def _made(self, index: int) -> tuple[tuple[int, Dim], ...]:
+        """Storages that are first held by the node's tensors, with the bytes of the first that holds them."""
+        found = []
+        for meta, layout in zip(self.tensors[index], self.layouts[index], strict=True):
+            if meta.storage is not None and meta.storage not in self.seen:
+                self.seen.add(meta.storage)
+                found.append((meta.storage, self.nbytes[layout]))
+        return tuple(found)
+
+    def _price(self, node: NodeRecord, *, fresh: bool) -> _Price:
+        refs = node_refs(node)
+        found = self._of_bodies(node, refs) if self.bodies else None
+        if found is not None:
+            return found
+        out = self.tensors[node.index]
+        works = (
+            fresh or (any(t.storage is None for t in out) and node_kind(node) != "view") or is_in_place(node)
+        )
+        layouts = self.layouts
+        key = (node.target, works, layouts[node.index], *[layouts[r] for r in refs], _numbers(node))
+        price = self.known.get(key)
+        if price is None:
+            price = self.known[key] = self._worked_out(node, refs) if works else (*_FREE[:3], _unknown(node))
+        return price
+
+    def _worked_out(self, node: NodeRecord, refs: Sequence[int]) -> _Price:
+        """What looks up rows of a table reads as many as it returns."""
+        places = list(dict.fromkeys(refs))
+        given = [t for ref in places for t in self.tensors[ref]]
+        read = [self.nbytes[layout] for ref in places for layout in self.layouts[ref]]
+        written = total(self.nbytes[layout] for layout in self.layouts[node.index])
+        if _name(node.target) in _LOOKUPS and read:
+            read[next((i for i, t in enumerate(given) if t.dtype not in ("int64", "int32")), 0)] = written
+        flops = self._number(_flops(node, given, self.tensors[node.index], self.graph))
+        return flops, total(read), written, _unknown(node)
+
+    def _of_bodies(self, node: NodeRecord, refs: Sequence[int]) -> _Price | None:
+        """What an op costs that runs a body: what is in it. Which of several runs, and how often, is not known."""
+        found = dict.fromkeys(n.body for n in (node, *(self.graph.nodes[r] for r in refs)))
+        bodies = [self.bodies[b] for b in found if b is not None and b < len(self.bodies)]
+        if not bodies:
+            return None
+        if len(bodies) > 1 or any(word in node.target for word in _LOOPS):
+            return (*_FREE[:3], "how often each of its bodies runs does not follow from shapes alone")
+        costs = [n.cost for n in bodies[0].nodes if n.cost is not None]
+        sums = [total([getattr(c, part) for c in costs]) for part in ("flops", "read", "written")]
+        return (*sums, next((c.unknown for c in costs if c.unknown), ""))
+
+
+_LOOPS = ("while_loop", "scan", "map")
+
+
+def _tensors(value: ValueInfo | None) -> Tensors:
+    return (value,) if type(value) is TensorMeta else tuple(iter_tensors(value))
 
 
 def _key(meta: TensorMeta) -> Any:
-    return (meta.shape, meta.stride, meta.dtype)
+    """What a tensor's bytes and an op's FLOPs follow from."""
+    if meta.layout == "strided" and not meta.inner and not meta.flags:
+        return (meta.shape, meta.stride, meta.dtype)
+    return (meta.shape, meta.stride, meta.dtype, meta.layout, meta.flags, repr(meta.inner))
 
 
 def _numbers(node: NodeRecord) -> tuple[str, ...]:
@@ -95,15 +178,6 @@ def _bytes(meta: TensorMeta) -> Dim:
         return 0
     strides = meta.stride if meta.stride is not None else (1,) * len(meta.shape)
     return product((item, *[d for d, s in zip(meta.shape, strides, strict=True) if s != 0]))
-
-
-def _price(node: NodeRecord, given: Tensors, out: Tensors, graph: GraphRecord) -> tuple[Dim, Dim, Dim]:
-    """FLOPs, bytes read, bytes written. What looks up rows of a table reads as many as it returns."""
-    read = [_bytes(t) for t in given]
-    written = total(map(_bytes, out))
-    if _name(node.target) in _LOOKUPS and read:
-        read[next((i for i, t in enumerate(given) if t.dtype not in ("int64", "int32")), 0)] = written
-    return _flops(node, given, out, graph), total(read), written
 
 
 _LOOKUPS = frozenset(("embedding", "index_select", "gather", "index", "take", "take_along_dim"))

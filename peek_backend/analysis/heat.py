@@ -14,6 +14,7 @@ from msgspec import Struct
 from peek_backend.errors import PeekError, unknown_name
 from peek_backend.model import CaptureRecord, Dim, GraphRecord, NodeCost, NodeRecord
 
+from .cost import Sizes
 from .estimate import estimated, is_priced
 from .memory import timeline
 from .sums import total
@@ -63,7 +64,7 @@ def amounts(record: CaptureRecord, heat: str) -> list[Amounts]:
     """
     if heat not in HEATS:
         raise unknown_name("heat", heat, HEATS)
-    priced = in_numbers(estimated(record))
+    priced = in_numbers(estimated(record, Sizes()))
     of_graph = _memory(priced) if heat == "memory" else _sums(heat)
     pairs = zip(record.graphs, priced.graphs, strict=True)
     return [of_graph(graph, not is_priced(before)) for before, graph in pairs]

@@ -198,6 +198,11 @@ def iter_refs(arg: Arg) -> Iterator[int]:
 
 def node_refs(node: NodeRecord) -> list[int]:
     """Indices of the nodes that ``node`` reads, in order of args then kwargs, repeats included."""
-    refs = [i for arg in node.args for i in iter_refs(arg)]
-    refs.extend(i for arg in node.kwargs.values() for i in iter_refs(arg))
+    refs: list[int] = []
+    for arg in (*node.args, *node.kwargs.values()) if node.kwargs else node.args:
+        kind = type(arg)
+        if kind is Leaf and arg.node is not None:  # type: ignore[union-attr]
+            refs.append(arg.node)  # type: ignore[union-attr]
+        elif kind is Leaf or kind is tuple:
+            refs.extend(iter_refs(arg))
     return refs

@@ -24,7 +24,7 @@ from typing import Union
 
 from msgspec import Struct
 
-from ..model import GraphRecord, Leaf, NodeRecord, Source, iter_refs
+from ..model import GraphRecord, NodeRecord, Source, node_refs
 from .kinds import node_kind
 
 MAX_CHILDREN = 1000
@@ -85,7 +85,7 @@ def build_hierarchy(
 
 def read_lists(graph: GraphRecord) -> list[list[int]]:
     """For each node the nodes it reads, repeats included; a reference to no earlier node is dropped."""
-    return [[r for r in _refs(node) if 0 <= r < node.index] for node in graph.nodes]
+    return [[r for r in node_refs(node) if 0 <= r < node.index] for node in graph.nodes]
 
 
 def is_inlet(node: NodeRecord) -> bool:
@@ -164,18 +164,6 @@ _Chain = tuple[str, ...]
 
 _Group = tuple[str, list[int]]
 """A container to be: its path and its nodes in order."""
-
-
-def _refs(node: NodeRecord) -> list[int]:
-    """As model.node_refs, with the usual arguments read without a generator."""
-    refs: list[int] = []
-    for arg in (*node.args, *node.kwargs.values()) if node.kwargs else node.args:
-        kind = type(arg)
-        if kind is Leaf and arg.node is not None:  # type: ignore[union-attr]
-            refs.append(arg.node)  # type: ignore[union-attr]
-        elif kind is Leaf or kind is tuple:
-            refs.extend(iter_refs(arg))
-    return refs
 
 
 # --- which containers a node stands in ---

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -99,12 +100,18 @@ def find_unlike(graph: GraphRecord, tree: Module, keys: dict[str, int] | None = 
     return tuple(found)
 
 
-def structure_keys(graph: GraphRecord, tree: Module, root: GraphRecord | None = None) -> dict[str, int]:
+def structure_keys(
+    graph: GraphRecord,
+    tree: Module,
+    root: GraphRecord | None = None,
+    reads: list[list[int]] | None = None,
+) -> dict[str, int]:
     """The structural hash of every container by path, as a small number: equal numbers, equal structure.
 
-    ``root`` is the graph whose ``children`` the nodes' ``body`` indexes, where ``graph`` is itself a child.
+    ``root`` is the graph whose ``children`` the nodes' ``body`` indexes, where ``graph`` is itself a child; ``reads``
+    are those of `read_lists`, made here unless given.
     """
-    hasher = _Hasher(graph, tree, _Numbers(graph if root is None else root))
+    hasher = _Hasher(graph, tree, _Numbers(graph if root is None else root), reads)
     hasher.enter(tree)
     return hasher.keys
 
@@ -151,9 +158,11 @@ class _Numbers:
 class _Hasher:
     """Walks one tree; ``keys`` gets the number of each container by path."""
 
-    def __init__(self, graph: GraphRecord, tree: Module, numbers: _Numbers):
+    def __init__(
+        self, graph: GraphRecord, tree: Module, numbers: _Numbers, reads: list[list[int]] | None = None
+    ):
         self.graph, self.numbers = graph, numbers
-        self.reads = read_lists(graph)
+        self.reads = read_lists(graph) if reads is None else reads
         self.keys: dict[str, int] = {}
         self.order = {node: position for position, node in enumerate(nodes_of(tree))}
         self.last_use = [-1] * len(graph.nodes)
@@ -349,11 +358,22 @@ def _constants(arg: Arg) -> Hashable:
 def _type_key(value: ValueInfo | None) -> Hashable:
     """A value's type, its storage and the numbers of unbacked and float symbols left out: each layer has its own."""
     if isinstance(value, TensorMeta):
-        sizes = tuple(map(_any_symbol, (*value.shape, *(value.stride or ()))))
-        return value.dtype, sizes, value.device, value.layout, value.subclass, value.flags
+        return (
+            value.dtype,
+            _any_sizes(value.shape, value.stride),
+            value.device,
+            value.layout,
+            value.subclass,
+            value.flags,
+        )
     if isinstance(value, TupleInfo):
         return value.type, tuple(map(_type_key, value.items))
     return type(value), _any_symbol(getattr(value, "expr", "")), getattr(value, "hint", None)
+
+
+@lru_cache(maxsize=4096)
+def _any_sizes(shape: tuple[Any, ...], stride: tuple[Any, ...] | None) -> Hashable:
+    return tuple(map(_any_symbol, (*shape, *(stride or ()))))
 
 
 def _any_symbol(dim: Any) -> Any:

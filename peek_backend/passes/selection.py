@@ -82,7 +82,7 @@ class View:
         self.thin: dict[int, Module] = {}
         self.loose = _loose_nodes(graph, self._wires(), self.tree)
         self._rows: dict[str, list[Row]] = {}
-        self.keys = structure_keys(graph, self.tree, self.root)
+        self.keys = structure_keys(graph, self.tree, self.root, self.reads)
         self.unlike = {u.path: u for u in find_unlike(graph, self.tree, self.keys)}
         if not self.choice.full:
             self._fold_inside(self.tree)

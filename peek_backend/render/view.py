@@ -34,7 +34,7 @@ from peek_backend.model import (
     ValueInfo,
     iter_tensors,
 )
-from peek_backend.passes.hierarchy import Module, build_hierarchy
+from peek_backend.passes.hierarchy import Module, build_hierarchy, read_lists
 from peek_backend.passes.repeats import structure_keys
 
 from . import labels
@@ -117,12 +117,18 @@ class GraphView:
     @cached_property
     def tree(self) -> Module:
         """The groups: containers of modules, or of functions where there are no modules."""
-        return build_hierarchy(self.graph)
+        return build_hierarchy(self.graph, reads=self.reads)
+
+    @cached_property
+    def reads(self) -> list[list[int]]:
+        """For each node the nodes it reads."""
+        return read_lists(self.graph)
 
     @cached_property
     def structure(self) -> dict[str, int]:
         """A number for each group's structure: groups with equal numbers are built alike."""
-        return structure_keys(self.graph, self.tree, replace(self.graph, children=tuple(self.bodies)))
+        root = replace(self.graph, children=tuple(self.bodies))
+        return structure_keys(self.graph, self.tree, root, self.reads)
 
     @cached_property
     def hints(self) -> dict[str, int | float | bool]:

@@ -9,6 +9,7 @@ from peek_backend.analysis.cost import Sizes, costs
 from peek_backend.analysis.estimate import estimated, is_priced
 from peek_backend.analysis.memory import timeline
 from peek_backend.model import CaptureRecord, GraphRecord
+from tests.builders import GraphBuilder, capture, symbol, tensor
 
 torch = pytest.importorskip("torch")
 
@@ -92,3 +93,36 @@ def test_recorded_prices_are_kept(priced):
         assert (other is graph) == is_priced(graph)
         assert is_priced(other)
     assert not any(map(is_priced, bare(priced).graphs))
+
+
+def with_bodies(target, bodies):
+    """A graph whose one op runs ``bodies`` linears, each in a body of its own."""
+    children = []
+    for k in range(bodies):
+        inner = GraphBuilder(f"body_{k}")
+        x, w = inner.input("x", tensor("s0", 8)), inner.input("w", tensor(16, 8))
+        inner.output(inner.call("torch.nn.functional.linear", x, w, value=tensor("s0", 16)))
+        children.append(inner.graph())
+    g = GraphBuilder("outer")
+    x, w = g.input("x", tensor("s0", 8)), g.input("w", tensor(16, 8))
+    run = [g.add(f"body_{k}", "get_attr", f"body_{k}", body=k) for k in range(bodies)]
+    g.output(g.call(target, *run, x, w, value=tensor("s0", 16)))
+    return g.graph(children=tuple(children), symbols=(symbol("s0", "x.shape[0]", hint=4),))
+
+
+def test_an_op_costs_what_its_body_does():
+    """A checkpointed region has the price of what is inside it, as an expression or at the sizes given."""
+    before = capture(with_bodies("torch.ops.higher_order.tag_activation_checkpoint", 1))
+    (graph,) = estimated(before).graphs
+    (op,) = [n for n in graph.nodes if n.target.endswith("checkpoint")]
+    assert op.cost.flops == "256*s0" and not op.cost.unknown
+    (graph,) = estimated(before, Sizes()).graphs
+    assert next(n.cost.flops for n in graph.nodes if n.target.endswith("checkpoint")) == 1024
+
+
+@pytest.mark.parametrize(("target", "bodies"), [("torch.cond", 2), ("torch.ops.higher_order.while_loop", 1)])
+def test_bodies_that_run_any_number_of_times_have_no_price(target, bodies):
+    """Which branch runs, and how often a loop does, is not in the shapes: the price is unknown, and not zero."""
+    (graph,) = estimated(capture(with_bodies(target, bodies))).graphs
+    (op,) = [n for n in graph.nodes if n.target == target]
+    assert op.cost.flops == 0 and "how often each of its bodies runs" in op.cost.unknown

@@ -1,7 +1,8 @@
 """The containers of a graph as columns: the module tree, runs of equal siblings put into one fold.
 
-Comes in: the ``Module`` tree. Goes out: a column a field, parents first. A container's nodes are ``seq[lo:hi]``, where ``seq`` is
-the tree's depth-first order; ``hash`` is equal where structure is; ``note`` says in what the members of a fold differ.
+Comes in: a graph with its ``Module`` tree. Goes out: a column a field, parents first. A container's nodes are ``seq[lo:hi]``,
+where ``seq`` is the tree's depth-first order; ``hash`` is equal where structure is; ``note`` says in what the members of a fold
+differ.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from peek_backend.model import GraphRecord
-from peek_backend.passes.hierarchy import Item, Module, read_lists, walk
-from peek_backend.passes.repeats import Difference, Repeat, describe_run, structure_keys
+from peek_backend.passes.hierarchy import Item, Module, walk
+from peek_backend.passes.repeats import Difference, Repeat, describe_run
 
 from .. import labels
 from ..fold import equal_runs
+from ..view import GraphView
 
 MAX_NOTES = 12
 """Differences that a fold's note lists."""
@@ -34,11 +35,9 @@ class Row(NamedTuple):
     note: str
 
 
-def container_columns(
-    graph: GraphRecord, owner: GraphRecord, root: Module, text: Callable[[str], int]
-) -> dict[str, list]:
+def container_columns(view: GraphView, text: Callable[[str], int]) -> dict[str, list]:
     """One column for each field of Row (``type`` as ``class``), texts as the numbers that ``text`` gives them."""
-    rows = list(_Walker(graph, owner, root).rows())
+    rows = list(_Walker(view).rows())
     return {
         "parent": [r.parent for r in rows],
         "lo": [r.lo for r in rows],
@@ -62,12 +61,10 @@ class Fold(NamedTuple):
 class _Walker:
     """Numbers the containers of one graph, parents first, folds included."""
 
-    def __init__(self, graph: GraphRecord, owner: GraphRecord, root: Module):
-        self.graph, self.root = graph, root
-        self.keys = structure_keys(graph, root, owner)
-        self.reads = read_lists(graph)
-        self.lengths = _lengths(root)
-        self.names = labels.names_of(graph)
+    def __init__(self, view: GraphView):
+        self.graph, self.root = view.graph, view.tree
+        self.keys, self.reads, self.names = view.structure, view.reads, view.names
+        self.lengths = _lengths(view.tree)
         self.count = 0
 
     def rows(self) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from peek_backend.analysis.cost import Costs, ModuleCost, by_module, costs
+from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, costs
 from peek_backend.analysis.estimate import estimated, is_priced
 from peek_backend.analysis.memory import Timeline, timeline
 from peek_backend.analysis.traced import in_numbers
@@ -29,7 +29,7 @@ class Metrics:
 
     def __init__(self, record: CaptureRecord):
         self._priced = [is_priced(graph) for graph in record.graphs]
-        self.record = in_numbers(estimated(record))
+        self.record = in_numbers(estimated(record, Sizes()))
         self._memory = self._timeline()
         self._during = self._steps()
 

@@ -17,7 +17,6 @@ import msgspec
 from peek_backend.analysis.advice import rewrites
 from peek_backend.analysis.autograd import AutogradView, Saved, autograd_views
 from peek_backend.analysis.dims import short_floats
-from peek_backend.analysis.totals import hints as hints_of
 from peek_backend.analysis.totals import nbytes_at
 from peek_backend.analysis.why import is_size, of_symbol
 from peek_backend.model import (
@@ -32,7 +31,7 @@ from peek_backend.model import (
     node_refs,
 )
 from peek_backend.model.graph import body_key
-from peek_backend.passes.hierarchy import Module, build_hierarchy, is_inline, nodes_of
+from peek_backend.passes.hierarchy import is_inline, nodes_of
 from peek_backend.snapshot.jsonfile import OPCODES
 
 from .. import labels
@@ -137,12 +136,12 @@ def _graphs(
     """Every graph of ``record``; the first one stands at position ``first`` of the payload's list."""
     flat, titles = flat_graphs(record), labels.graph_keys(record.graphs)
     keys = _keys(flat, first)
-    trees = {id(view.graph): view.tree for view in views}
+    known = {id(view.graph): view for view in views}
     found: list[dict[str, Any]] = []
     for graph, parent in flat:
         owner = graph if parent is None else flat[parent][0]
-        tree = trees.get(id(graph)) or build_hierarchy(graph)
-        row = graph_payload(graph, owner, tree, strings, values, keys)
+        view = known.get(id(graph)) or GraphView(graph, owner.children)
+        row = graph_payload(view, strings, values, keys)
         row["parent"] = None if parent is None else first + parent
         row["title"] = clean(_title(graph, titles, owner, record))
         found.append(row)
@@ -236,18 +235,10 @@ def value_row(value: ValueInfo, hints: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def graph_payload(
-    graph: GraphRecord,
-    owner: GraphRecord,
-    root: Module,
-    strings: Strings,
-    values: Values,
-    keys: Mapping[str, int],
+    view: GraphView, strings: Strings, values: Values, keys: Mapping[str, int]
 ) -> dict[str, Any]:
-    """One graph: what it is, its nodes as columns, its containers in preorder.
-
-    ``owner`` holds the bodies, ``root`` is the graph's module tree.
-    """
-    hints = hints_of(graph)
+    """One graph: what it is, its nodes as columns, its containers in preorder."""
+    graph = view.graph
     return {
         "key": clean(graph.key),
         "stage": graph.stage,
@@ -260,9 +251,9 @@ def graph_payload(
         "lowering": plain(graph.lowering),
         "rank": graph.rank,
         "n": len(graph.nodes),
-        "nodes": node_columns(graph, strings, values, hints, keys),
-        "seq": deltas(nodes_of(root)),
-        "groups": container_columns(graph, owner, root, strings.add),
+        "nodes": node_columns(view, strings, values, keys),
+        "seq": deltas(nodes_of(view.tree)),
+        "groups": container_columns(view, strings.add),
         "stacks": plain(graph.stacks),
         "symbols": [_symbol(graph, s) for s in graph.symbols],
         "relations": plain([short_floats(relation) for relation in graph.relations]),
@@ -330,11 +321,11 @@ _CALL = OPS["call_function"]  # what an op of a later torch is drawn as; a file 
 
 
 def node_columns(
-    graph: GraphRecord, strings: Strings, values: Values, hints: Mapping[str, Any], keys: Mapping[str, int]
+    view: GraphView, strings: Strings, values: Values, keys: Mapping[str, int]
 ) -> dict[str, list]:
     """Nodes as columns; texts and values are numbers, ``refs`` all references of all nodes in one list."""
-    add, nodes = strings.add, graph.nodes
-    marks, names = _Marks(), labels.names_of(graph)
+    add, graph, hints = strings.add, view.graph, view.hints
+    nodes, marks, names = graph.nodes, _Marks(), view.names
     sources = [node.source or _NO_SOURCE for node in nodes]
     refs = [node_refs(node) for node in nodes]
     return {
