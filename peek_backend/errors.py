@@ -38,12 +38,16 @@ MOST_KNOWN = 12
 """Names that an error lists: a module of torch has hundreds."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> PeekError:
-    """The error for a name that is none of ``known``; suggests the nearest right one, and lists some when they are many."""
+def unknown_name(kind: str, name: str, known: Iterable[str], where: str = "") -> PeekError:
+    """The error for a name that is none of ``known``; suggests the nearest right one, and lists some when they are many.
+
+    ``where`` says what the name stands in: ``unknown level 'stat' in [tool.peek]``.
+    """
     known = sorted(known)
     close = nearest(name, known)
     fix = f"did you mean {close!r}? " if close else ""
-    return PeekError(f"unknown {kind} {name!r}", "", f"{fix}known: {_listed(name, known)}")
+    inside = f" in {where}" if where else ""
+    return PeekError(f"unknown {kind} {name!r}{inside}", "", f"{fix}known: {_listed(name, known)}")
 
 
 def _listed(name: str, known: list[str]) -> str:

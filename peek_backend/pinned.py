@@ -137,13 +137,19 @@ def _asked(outcome: Outcome, update: Update) -> Written:
     return "reworded" if outcome.state == "same" and update == "all" and outcome.reworded else ""
 
 
-def keep_for_explain(record: CaptureRecord, slot: Slot) -> None:
-    """Put a capture where `peek explain` looks first. What the system refuses is let go: the comparison's result stands."""
+def keep_for_explain(record: CaptureRecord, slot: Slot) -> str:
+    """Put a capture where `peek explain` looks first, and its path from here.
+
+    What the system refuses is let go, and the path is empty: the comparison's result stands.
+    """
     folder = Path("peek-out")
     with contextlib.suppress(PeekError):
         if not (folder / ".gitignore").exists():
             write_bytes(folder / ".gitignore", b"*\n")
-        write_bytes(folder / f"{slot.stem}{JOURNAL}", encode_record(record))
+        path = folder / f"{slot.stem}{JOURNAL}"
+        write_bytes(path, encode_record(record))
+        return path.as_posix()
+    return ""
 
 
 def without_unused(judged: Verdict) -> Verdict:

@@ -39,7 +39,7 @@ from .pinned import (
     without_unused,
 )
 from .pytest_plugin import _name
-from .render.diff_text import joined, render_text
+from .render.diff_text import beside, joined, render_text
 from .snapshot.graphfile import decode_graph, print_graph
 from .snapshot.store import Slot
 
@@ -165,6 +165,9 @@ class GraphSnapshot:
         ``name`` tells apart several checks of one test. A snapshot that is missing fails too, until ``--peek-update`` writes it.
         """
         __tracebackhide__ = True
+        options = (*GraphSnapshot.capture.__kwdefaults__, "name")
+        if unknown := [key for key in how if key not in options]:
+            _fail(unknown_name("option", unknown[0], options, "check"))
         record = self.capture(fn, args, kwargs, **how)
         full = self._full_name(name)
         assert self._last is not None
@@ -340,12 +343,12 @@ class GraphSnapshot:
             result["text"] = self._text(outcome, hints=())
             result |= told_to_github(outcome, settings.root)
         if did in ("", "pending") and outcome.failed:
-            if did == "pending" and outcome.compared:
-                keep_for_explain(record, slot)
-            pytest.fail(self._failure(outcome, record, did == "pending"), pytrace=False)
+            pending = did == "pending"
+            capture = keep_for_explain(record, slot) if pending and outcome.compared else ""
+            pytest.fail(self._failure(outcome, pending, capture), pytrace=False)
 
-    def _failure(self, outcome: Outcome, record: Record, pending: bool) -> str:
-        """Why the test fails, ending with the command that accepts the change."""
+    def _failure(self, outcome: Outcome, pending: bool, capture: str) -> str:
+        """Why the test fails, ending with the command that accepts the change; ``capture`` is the file to explain it by."""
         path = shown(outcome.slot.path)
         name = outcome.new.name
         test = f"pytest {shlex.quote(self._test.nodeid)}"
@@ -359,13 +362,14 @@ class GraphSnapshot:
         review = ["review: peek review"] if pending else []
         if outcome.state == "missing":
             stats = " ".join(f"{key}={value}" for key, value in outcome.new.stats.items())
-            lines = [f"FAIL {name}: there is no snapshot yet      {path}", f"  captured: {stats}"]
+            head = beside(f"FAIL {name}: there is no snapshot yet", path, self._settings.width)
+            lines = [*head, f"  captured: {stats}"]
             return "\n".join(
                 [*lines, *joined([f"accept: {test} --peek-update=new", *review], self._settings.width)]
             )
-        return self._text(outcome, hints=(f"accept: {test} --peek-update", *review))
+        return self._text(outcome, hints=(f"accept: {test} --peek-update", *review), capture=capture)
 
-    def _text(self, outcome: Outcome, hints: Sequence[str]) -> str:
+    def _text(self, outcome: Outcome, hints: Sequence[str], capture: str = "") -> str:
         """The diff in words."""
         assert outcome.verdict is not None
         return render_text(
@@ -374,6 +378,7 @@ class GraphSnapshot:
             color=self._settings.color,
             where_is=shown(outcome.slot.path),
             hints=hints,
+            capture=capture,
         ).rstrip("\n")
 
 
@@ -395,7 +400,15 @@ def _named(snapshot: Snapshot, name: str) -> Snapshot:
 def _calls(
     args: Sequence[Any], kwargs: Mapping[str, Any] | None, more: Sequence[Sequence[Any]]
 ) -> list[tuple[Sequence[Any], dict[str, Any]]]:
-    """The calls to make, in order: that of ``args`` and ``kwargs`` first, unless only ``more`` are given."""
+    """The calls to make, in order: that of ``args`` and ``kwargs`` first, unless only ``more`` are given.
+
+    Raises PeekError for a lone tensor or text, which would be taken apart into arguments.
+    """
+    for word, given in [("args", args), *(("calls", call) for call in more)]:
+        if not isinstance(given, (list, tuple)):
+            kind = type(given).__name__
+            example = "args=(x,)" if word == "args" else "calls=[(x,), (y,)]"
+            raise PeekError(f"{word}: a {kind} is no list of arguments", "", f"write {example}")
     first = [] if more and not args and not kwargs else [(args, dict(kwargs or {}))]
     return [*first, *((call, {}) for call in more)]
 

@@ -81,7 +81,15 @@ def pytest_runtest_makereport(
             report.peek = {"name": _name(item), "results": []}  # type: ignore[attr-defined]
         else:
             report.peek = fixture.report()  # type: ignore[attr-defined]
+        _shorten(report)
     return report
+
+
+def _shorten(report: pytest.TestReport) -> None:
+    """A failure's own section has all of its lines; the short summary, which in CI is not cut, gets the first."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None and crash.message.startswith("Failed: FAIL "):
+        crash.message = crash.message.partition("\n")[0]
 
 
 def _name(item: pytest.Item) -> str:

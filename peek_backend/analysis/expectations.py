@@ -238,7 +238,7 @@ class _Scope:
             elif _SIZE.fullmatch(text):
                 yield text
             else:
-                raise unknown_name(f"size in {key}", text, [*self.names, "x.shape[0]"])
+                raise unknown_name("size", text, [*self.names, "x.shape[0]"], key)
 
     def dims(self, size: str) -> Iterator[tuple[Graph, Any]]:
         """What a size is in each graph that has its input. Raises PeekError when none has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import logging
 import random
 import re
 import sys
@@ -22,6 +23,7 @@ from .isolation import random_state_kept
 Call = tuple[Sequence[Any], dict[str, Any]]
 _STEP = re.compile(r"\[(\d+)\]|\[(['\"])(.*?)\2\]|\.([^\W\d]\w*)")
 _NAME = re.compile(r"[^\W\d]\w*")
+_GUARD_FAILED = ("Error while creating guard", "Created at")
 _EXAMPLE = 'write dynamic={"x": {0: "batch"}}'
 
 
@@ -71,10 +73,27 @@ def pin(
             )
 
     try:
-        record = capture(ranges=True)
+        with _refused_marks_unlogged():
+            record = capture(ranges=True)
     except ConstraintViolationError:  # only marks with a range raise it: see _marked
         record = capture(ranges=False)
     return Pinned(record, _env(whole, marks), marks)
+
+
+@contextlib.contextmanager
+def _refused_marks_unlogged() -> Iterator[None]:
+    """Keeps out of the log that the code fixes a marked size: torch logs it with two tracebacks, then raises it, and it is told
+    as a change of the graph."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return not isinstance(record.msg, str) or not record.msg.startswith(_GUARD_FAILED)
+
+    logger = logging.getLogger("torch._guards")
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)
 
 
 def _env(dynamic: bool | None, marks: Sequence[Mark]) -> dict[str, str]:
@@ -184,7 +203,7 @@ def _value(path: str, arguments: Mapping[str, Any]) -> Any:
     root = _NAME.match(path)
     assert root is not None
     if root[0] not in arguments:
-        raise unknown_name("argument in dynamic", root[0], arguments)
+        raise unknown_name("argument", root[0], arguments, "dynamic")
     value, at = arguments[root[0]], root.end()
     while at < len(path):
         step = _STEP.match(path, at)

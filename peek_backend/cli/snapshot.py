@@ -49,17 +49,23 @@ def snapshot(
     Exit code: 0 same or written, 1 a failing difference, 2 the program failed, 3 the snapshot is missing (CI), 5 nothing was
     captured.
     """
-    words, module = without_python(command, module)
+    words, is_module = without_python(command, module)
     root = project_root(Path.cwd())
-    taken = take(words, module=module, name=name, root=root)
+    taken = take(words, module=is_module, name=name, root=root)
     base = Path(folder) if folder else root / project_policy(root).dir
     wanted: Update = "changed" if update else "none" if in_ci() else "new"
     outcome = judge(
         Slot.named(base, "", taken.name), taken, project_policy(root), strict=strict, update=wanted
     )
     written = settle(outcome, wanted, read_only=in_ci())
-    write_stdout(told(outcome, written, f"peek snapshot --update {shlex.join(command)}"))
+    write_stdout(told(outcome, written, _accepting(command, module=module, name=name, folder=folder)))
     return code_of(outcome, written)
+
+
+def _accepting(command: Sequence[str], *, module: bool, name: str | None, folder: str | None) -> str:
+    """The command that accepts what this one found: the same one, of the same snapshot."""
+    options = [*(["--name", name] if name else []), *(["--dir", folder] if folder else [])]
+    return shlex.join(["peek", "snapshot", "--update", *options, *(["-m"] if module else []), *command])
 
 
 def without_python(command: Sequence[str], module: bool) -> tuple[tuple[str, ...], bool]:

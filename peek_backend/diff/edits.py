@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -180,7 +180,8 @@ class Diff(Struct, frozen=True):
 
 
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
-_LABEL_DIGITS = re.compile(r"(%[\w.]*?)_\d+\b")
+_LABEL = re.compile(r"(%\w[\w.]*)")
+_COUNT = re.compile(r"_\d+$")
 # A dotted path in a text: its numbers are left open, those of 0.5 are not.
 _PATH = re.compile(r"[^\W\d]\w*(?:\.\w+)+")
 
@@ -191,8 +192,18 @@ def pattern(path: str) -> str:
 
 
 def _general(text: str) -> str:
-    """A text in which only the counts behind labels and the numbers in paths are left open."""
-    return _PATH.sub(lambda path: pattern(path[0]), _LABEL_DIGITS.sub(r"\1_*", text))
+    """A text in which only the counts behind labels and the numbers in paths are left open: ``%mul`` is the first ``%mul_*``."""
+    counted = _LABEL.sub(lambda label: f"{_COUNT.sub('', label[0])}_*", text)
+    return _PATH.sub(lambda path: pattern(path[0]), counted)
+
+
+def _common(texts: Sequence[str]) -> str:
+    """Texts of one general form as one: a label that all have stays as it is."""
+    pieces = [_LABEL.split(text) for text in texts]
+    if len({len(piece) for piece in pieces}) > 1:
+        return _general(texts[0])
+    columns = zip(*pieces, strict=True)
+    return "".join([column[0] if len(set(column)) == 1 else _general(column[0]) for column in columns])
 
 
 def group_edits(edits: Iterable[Edit]) -> list[Group]:
@@ -216,10 +227,5 @@ def _group(edits: list[Edit]) -> Group:
     if len(edits) == 1:
         return Group(first.kind, first.module, first.text, first.old, first.new, (first,))
     same = all(e.module == first.module for e in edits)
-    texts = [
-        getattr(first, key)
-        if all(getattr(e, key) == getattr(first, key) for e in edits)
-        else _general(getattr(first, key))
-        for key in ("text", "old", "new")
-    ]
+    texts = [_common([getattr(edit, key) for edit in edits]) for key in ("text", "old", "new")]
     return Group(first.kind, first.module if same else pattern(first.module), *texts, tuple(edits))

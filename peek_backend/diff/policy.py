@@ -85,14 +85,14 @@ def read_policy(table: Mapping[str, object], where: str = "[tool.peek]") -> Poli
 
     Raises PeekError for an unknown key, kind or value, with the nearest right one.
     """
-    _known(table, _KEYS, f"setting in {where}")
+    _known(table, _KEYS, "setting", where)
     level = _text(table, "level", "ops", where)
     if level not in LEVELS:
-        raise unknown_name(f"level in {where}", level, LEVELS)
+        raise unknown_name("level", level, LEVELS, where)
     tolerance = _table(
         table.get("tolerance", {}), f"tolerance in {where}", 'tolerance = {ops = "+0%", float = 1e-6}'
     )
-    _known(tolerance, _TOLERANCE_KEYS, f"tolerance in {where}")
+    _known(tolerance, _TOLERANCE_KEYS, "tolerance", where)
     return Policy(
         dir=_text(table, "dir", DEFAULT_DIR, where),
         fail_on=None if "fail_on" not in table else tuple(_kinds(table["fail_on"], f"fail_on in {where}")),
@@ -137,10 +137,10 @@ def _toml() -> Any:
     return None
 
 
-def _known(table: Mapping, keys: Iterable[str], kind: str) -> None:
+def _known(table: Mapping, keys: Iterable[str], kind: str, where: str) -> None:
     for key in table:
         if key not in keys:
-            raise unknown_name(kind, str(key), keys)
+            raise unknown_name(kind, str(key), keys, where)
 
 
 def _table(value: object, what: str, example: str) -> Mapping:
@@ -186,7 +186,7 @@ def _allowances(value: object, where: str) -> Iterable[Allowance]:
         raise PeekError(f"allow in {where} is no list", f"it is {value!r}", f"write {example}")
     for entry in value:
         table = _table(entry, f"an entry of allow in {where}", example)
-        _known(table, _ALLOW_KEYS, f"key in an allow entry of {where}")
+        _known(table, _ALLOW_KEYS, "key", f"an allow entry of {where}")
         for key, text in table.items():
             if not isinstance(text, str):
                 raise PeekError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import unicodedata
 from collections.abc import Iterator, Sequence
 
@@ -35,16 +36,17 @@ def render_text(
     color: bool = False,
     where_is: str = "",
     hints: Sequence[str] = HINTS,
+    capture: str = "",
     limit: int = 50,
 ) -> str:
     """The verdict in lines of at most ``width`` columns, ending in a newline.
 
-    ``where_is`` is the snapshot's path, ``hints`` the commands for the last line, ``limit`` the most groups that are told one
-    by one. Colour only with ``color``.
+    ``where_is`` is the snapshot's path, ``hints`` the commands for the last line, ``capture`` the file of the new side that
+    `peek explain` can be asked about, ``limit`` the most groups that are told one by one. Colour only with ``color``.
     """
     paint = _Paint(color)
     head = f"{paint(_TITLES[verdict.level], verdict.level)} {visible(verdict.name)}: {counts(verdict)}"
-    lines = _beside(head, visible(where_is), width)
+    lines = beside(head, visible(where_is), width)
     if verdict.confounded:
         lines += _wrapped(
             f"confounded ({visible(verdict.confounded)}): the environments differ", "  ", "    ", width
@@ -57,9 +59,15 @@ def render_text(
     for entry in verdict.unused_allowances:
         lines += _wrapped(f"note: no change needed the allowance {visible(entry)}", "  ", "    ", width)
     if verdict.level in ("fail", "warn") and hints:
-        why = [f"why: peek explain {visible(edit.target)}" for edit in sizes_that_became_static(verdict)][:1]
-        lines += joined([*hints, *why], width)
+        lines += joined([*hints, *_why(verdict, capture)], width)
     return "\n".join(lines) + "\n"
+
+
+def _why(verdict: Verdict, capture: str) -> Iterator[str]:
+    """The command that says why a size became static, where there is a capture to ask."""
+    size = next((edit.target for edit in sizes_that_became_static(verdict)), "")
+    if capture and size:
+        yield f"why: {visible(shlex.join(['peek', 'explain', capture, size]))}"
 
 
 class _Paint:
@@ -126,7 +134,7 @@ def _fit(text: str, columns: int) -> int:
     return len(text)
 
 
-def _beside(left: str, right: str, width: int) -> list[str]:
+def beside(left: str, right: str, width: int) -> list[str]:
     """Both on one line, the second at the right end, or on a line below."""
     if not right:
         return [left]

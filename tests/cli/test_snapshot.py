@@ -54,8 +54,10 @@ def test_a_program_is_taken_changed_and_accepted(tree):
 
 def test_ci_writes_nothing_and_tells_what_is_missing(tree):
     """With CI set a missing snapshot exits with 3 and no file is written."""
-    assert peek(tree, "snapshot", "train.py", ci="true").returncode == 3
-    assert not (tree / "__graphs__").exists()
+    done = peek(tree, "snapshot", "--name", "my run", "--dir", "pins", "train.py", ci="true")
+    assert done.returncode == 3
+    assert b"accept: peek snapshot --update --name 'my run' --dir pins train.py\n" in done.stdout
+    assert not (tree / "__graphs__").exists() and not (tree / "pins").exists()
 
 
 def test_nothing_captured_is_5(tree):

@@ -178,6 +178,20 @@ def test_a_guard_that_is_new_or_gone():
     assert kinds(DYNAMIC, bounded) == ["range:narrowed"]
 
 
+def test_the_first_of_several_equal_ops_is_one_of_them():
+    """A label has no count where it is the first: ``%tanh`` and ``%tanh_1`` are told as one, and a label all share as it is."""
+    old = G + "  %a.tanh = torch.tanh(x)  f32[4]\n  %a.tanh_1 = torch.tanh(%a.tanh)  f32[4]\n"
+    casts = "  %a.mul = operator.mul(%a.tanh, x)  f32[4]\n  %a.mul_1 = operator.mul(%a.tanh_1, x)  f32[4]\n"
+    out = "  out  %a.tanh, %a.tanh_1\n"
+    (group,) = group_edits(edits(old + out, old + casts + out))
+    assert (group.kind, group.count, group.module, group.text) == (
+        "op:added",
+        2,
+        "a",
+        "operator.mul(%tanh_*, x)",
+    )
+
+
 def test_a_size_that_two_symbols_claim_is_of_the_first():
     """A file in which one size stands behind two symbols is equal to itself, whatever else changes."""
     twice = DYNAMIC.replace("s0 = x.shape[0]", "s0 = x.shape[0], y.shape[0]")

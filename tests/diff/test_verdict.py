@@ -168,6 +168,22 @@ def test_an_unchanged_model_passes():
     assert verdict(compare(snapshot, same), strict=True).level == "same"
 
 
+def test_a_misspelt_setting_is_told_by_its_name_and_place():
+    """The name stands beside what it should have been, the file behind it."""
+    for table, words in (
+        ({"alow": []}, "unknown setting 'alow' in [tool.peek]\n  fix: did you mean 'allow'?"),
+        ({"level": "stat"}, "unknown level 'stat' in [tool.peek]\n  fix: did you mean 'stats'?"),
+        ({"tolerance": {"op": "+1%"}}, "unknown tolerance 'op' in [tool.peek]\n  fix: did you mean 'ops'?"),
+        (
+            {"allow": [{"traget": "x"}]},
+            "unknown key 'traget' in an allow entry of [tool.peek]\n  fix: did you mean",
+        ),
+    ):
+        with pytest.raises(PeekError) as refused:
+            read_policy(table)
+        assert str(refused.value).startswith(words)
+
+
 def test_an_unknown_kind_is_told_a_near_one_or_none():
     """A misspelt kind names the one that was meant; nonsense names none; one that never fails is refused as such."""
     for word, meant in (("op:aded", "'op:added'"), ("break:add", "'break:added'")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -62,6 +63,8 @@ def test_the_failure_of_the_contract(make):
     assert any("3 downstream types follow" in line for line in lines)
     assert any("op added" in line and "1.0001" in line for line in lines)
     assert any(line.startswith("accept: pytest test_a.py::test_one --peek-update") for line in lines)
+    assert lines[-1] == "why: peek explain peek-out/test_one.peek.jsonl 'x.shape[0]'"
+    assert Path("peek-out/test_one.peek.jsonl").is_file()
 
 
 def test_a_range_holds_and_a_broken_one_is_told(make):
@@ -70,6 +73,26 @@ def test_a_range_holds_and_a_broken_one_is_told(make):
     make("new").check(lambda x: x + 1, (x(),), dynamic=dynamic)
     with pytest.raises(Failed, match="dim became static"):
         make().check(lambda x: x + 1 if x.shape[0] == 4 else x, (x(),), dynamic=dynamic)
+
+
+def test_a_broken_range_leaves_torchs_log_alone(make, caplog):
+    """The code that fixes a marked size is told by the diff: torch's two tracebacks of it are not printed above."""
+    make().capture(lambda x: x + 1 if x.shape[0] == 4 else x, (x(),), dynamic={"x": {0: ("batch", 2, 64)}})
+    assert [record for record in caplog.records if record.name == "torch._guards"] == []
+
+
+def test_arguments_that_are_no_list_are_refused(make):
+    """A lone tensor would be taken apart into its rows."""
+    with pytest.raises(Failed, match=r"args: a Tensor is no list of arguments\n  fix: write args=\(x,\)"):
+        make().check(torch.relu, args=x())
+    with pytest.raises(Failed, match=r"calls: a Tensor is no list of arguments"):
+        make().check(torch.relu, calls=[x()])
+
+
+def test_a_misspelt_option_names_check(make):
+    """What check does not know is told with the nearest that it does."""
+    with pytest.raises(Failed, match=r"unknown option 'dynmaic' in check\n  fix: did you mean 'dynamic'\?"):
+        make().check(torch.relu, args=(x(),), dynmaic=True)
 
 
 def test_several_calls_count_recompiles(make):
@@ -216,7 +239,7 @@ def test_an_expectation_that_says_nothing_is_refused(make, expected, words):
 @pytest.mark.parametrize(
     ("dynamic", "words"),
     [
-        ({"y": 0}, "unknown argument in dynamic 'y'"),
+        ({"y": 0}, "unknown argument 'y' in dynamic"),
         ({"x": 5}, r"there is no x.shape\[5\]"),
         ({"x": {0: 3.5}}, "says nothing of"),
         ({"x": {0: "n", 1: "n"}}, "'n' has two sizes"),

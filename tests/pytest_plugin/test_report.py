@@ -28,6 +28,25 @@ def test_a_failure_is_words_alone(changed):
     assert not any("peek_backend" in line or "Traceback" in line for line in lines)
 
 
+def test_the_short_summary_has_the_first_line_alone(changed, monkeypatch):
+    """In CI, where pytest does not cut its summary, the diff still stands once: in the failure's own section."""
+    monkeypatch.setenv("CI", "true")
+    text = changed.run().stdout.str()
+    assert text.count("op added") == text.partition("short test summary")[0].count("op added") > 0
+    assert "FAILED test_a.py::test_one - Failed: FAIL test_one: " in text
+
+
+def test_a_missing_snapshot_fits_the_terminal(project):
+    """The path of a snapshot that is not there yet stands beside the head where it fits, else below it."""
+    project.write(
+        test_a=f"def test_{'long_' * 12}name(graph_snapshot):\n    graph_snapshot.check(record())\n"
+    )
+    lines = project.run().stdout.lines
+    start = next(i for i, line in enumerate(lines) if line.startswith("FAIL test_long"))
+    assert lines[start + 1].startswith("  __graphs__/test_a/test_long")
+    assert not lines[start].endswith(".graph")
+
+
 def test_a_run_where_all_holds_says_nothing(project):
     """When every snapshot holds there is no section."""
     project.write(test_a=ONE)

@@ -70,13 +70,16 @@ FAIL test_mlp[dynamic]: 25 failing changes, 1 info
   · 20 nodes renamed
 accept: pytest … --peek-update
 review: peek review
-why: peek explain x.shape[0]
+why: peek explain 'peek-out/a b.peek.jsonl' 'x.shape[0]'
 """
 
 
 def test_text_reads_as_the_description_says():
     """Worst first, one line a group, what follows below its cause, the commands last."""
-    assert render_text(verdict(example()), where_is="__graphs__/test_mlp[dynamic].graph") == EXAMPLE
+    told = verdict(example())
+    where_is = "__graphs__/test_mlp[dynamic].graph"
+    assert render_text(told, where_is=where_is, capture="peek-out/a b.peek.jsonl") == EXAMPLE
+    assert "peek explain" not in render_text(told, where_is=where_is)  # there is nothing to ask
 
 
 def columns(text: str) -> int:
