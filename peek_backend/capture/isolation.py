@@ -131,7 +131,19 @@ def globals_kept(function: Any) -> Iterator[None]:
         yield
     finally:
         for name in [n for n in scope if n.startswith("__builtins_dict__") and n not in before]:
-            del scope[name]
+            _drop_global(scope, name)
+
+
+def _drop_global(scope: dict[str, Any], name: str) -> None:
+    """Remove a global, through the hook of the generated code that owns it where there is one.
+
+    A compile whose guards fail leaves such code behind: its hook would find the name gone when the code dies, and complain.
+    """
+    manager = dynamo_utils.CleanupManager.instance
+    for key, hooks in list(manager.values.items()):
+        if any(hook.scope is scope and hook.name == name for hook in hooks):
+            manager._remove_id(key)
+    scope.pop(name, None)
 
 
 def _refill(mapping: dict[Any, Any], content: dict[Any, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import warnings
 from pathlib import Path
@@ -79,6 +80,14 @@ def test_a_broken_range_leaves_torchs_log_alone(make, caplog):
     """The code that fixes a marked size is told by the diff: torch's two tracebacks of it are not printed above."""
     make().capture(lambda x: x + 1 if x.shape[0] == 4 else x, (x(),), dynamic={"x": {0: ("batch", 2, 64)}})
     assert [record for record in caplog.records if record.name == "torch._guards"] == []
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_broken_range_leaves_nothing_to_clean_up(make):
+    """The code of the refused compile dies without a complaint: pytest with -W error would fail a test that comes later."""
+    make().capture(lambda x: x + 1 if x.shape[0] == 4 else x, (x(),), dynamic={"x": {0: ("batch", 2, 64)}})
+    assert not [name for name in globals() if name.startswith(("__builtins_dict__", "__compiled_fn"))]
+    gc.collect()
 
 
 def test_arguments_that_are_no_list_are_refused(make):
