@@ -380,13 +380,19 @@ class App {
     this.update();
   }
 
+  /** The searchable texts of the graph that is shown, made once: when the page has time, at the latest by the first query. */
+  index() {
+    const { graph } = this;
+    if (!this.indexes.has(graph.at)) this.indexes.set(graph.at, new Index(graph, this.kindNames));
+    return this.indexes.get(graph.at);
+  }
+
   runSearch() {
     const { graph } = this;
     const start = performance.now();
-    let index = this.indexes.get(graph?.at);
-    if (graph && !index) this.indexes.set(graph.at, (index = new Index(graph, this.kindNames)));
-    this.hits = graph && this.state.query.trim() ? index.find(this.state.query) : null;
-    this.hitList = this.hits ? Array.from(graph.seq).filter((i) => this.hits[i]) : [];
+    this.hits = graph && this.state.query.trim() ? this.index().find(this.state.query) : null;
+    this.hitList = [];
+    if (this.hits) for (const i of graph.seq) if (this.hits[i]) this.hitList.push(i);
     this.lastSearch = performance.now() - start;
     const found = this.hitList.length ? `${this.hitList.length.toLocaleString("en")} found` : "nothing found";
     this.found.textContent = hint(this.state.query) || (this.hits ? found : "");
@@ -491,6 +497,7 @@ async function start() {
   const app = new App(payload);
   window.peek = { app, svg: () => svgText(app.graphView.canvas), dot: () => dotText(app.graphView.canvas) };
   document.documentElement.dataset.ready = "true";
+  (window.requestIdleCallback ?? setTimeout)(() => app.graph && app.index());
 }
 
 start().catch((error) => {

@@ -73,10 +73,21 @@ export class Index {
     return mask;
   }
 
-  column(name, word) {
-    const hit = this.lower.map((s) => s.includes(word));
-    const column = this.graph.cols[name];
-    return (i) => column[i] >= 0 && hit[column[i]];
+  /** Which strings hold a word, by number; each string is asked once, whatever the columns. */
+  strings(word) {
+    const hit = new Uint8Array(this.lower.length);
+    for (let k = 0; k < hit.length; k++) if (this.lower[k].includes(word)) hit[k] = 1;
+    return hit;
+  }
+
+  /** Whether any of these columns of a node has a string that is a hit. */
+  columns(names, hit) {
+    const columns = names.map((name) => this.graph.cols[name]);
+    if (columns.length === 1) return this.listTest(hit, columns[0]);
+    return (i) => {
+      for (const column of columns) if (column[i] >= 0 && hit[column[i]]) return true;
+      return false;
+    };
   }
 
   valueTest(test) {
@@ -89,7 +100,7 @@ export class Index {
   test({ field, word }) {
     const { graph } = this;
     if (field && !word) return this.has(field);
-    const columns = (...names) => names.map((name) => this.column(name, word));
+    const columns = (...names) => [this.columns(names, this.strings(word))];
     const value = (hit) => [this.valueTest(hit)];
     const makers = {
       op: () => [...columns("target", "label"), this.opcode(word)],
@@ -155,7 +166,7 @@ export class Index {
 
   fileTest(word) {
     const m = word.match(/^(.*):(\d+)(?:-(\d+))?$/);
-    const file = this.column("file", m ? m[1] : word);
+    const file = this.columns(["file"], this.strings(m ? m[1] : word));
     const line = this.graph.cols.line;
     return m ? (i) => file(i) && line[i] >= +m[2] && line[i] <= +(m[3] ?? m[2]) : file;
   }
