@@ -36,6 +36,15 @@ def backed_hints(shape_env: Any) -> dict[Any, Any]:
     return hints if hints is not None else shape_env.var_to_val
 
 
+def set_unbacked_hint(shape_env: Any, symbol: Any, value: int) -> None:
+    """The value by which guards on an unbacked symbol are decided. ``set_unbacked_var_to_val`` was renamed
+    ``set_real_tensor_prop_unbacked_vals`` in 2.13 or before."""
+    set_value = (
+        getattr(shape_env, "set_real_tensor_prop_unbacked_vals", None) or shape_env.set_unbacked_var_to_val
+    )
+    set_value(symbol, value)
+
+
 def source_text(source: Any) -> str:
     """Dynamo's name of a source: a method on 2.8, a string (cached property) later."""
     return source.name() if callable(source.name) else source.name
