@@ -265,6 +265,7 @@ def dryrun(  # noqa: PLR0913  # each is a keyword that a person writes, none a f
     fullgraph: bool = False,
     unbacked: bool = False,
     eval_mode: bool = False,
+    hints: Mapping[str, Any] | None = None,
     keywords: Mapping[str, Any] | None = None,
     make_inputs: Callable[[], Any] | None = None,
 ) -> Record:
@@ -276,13 +277,15 @@ def dryrun(  # noqa: PLR0913  # each is a keyword that a person writes, none a f
 
     ``train`` traces forward and backward, for the state that ``optimizer`` keeps (adamw, adam, momentum, sgd, none).
     ``unbacked`` makes symbols of numbers read from data, ``eval_mode`` leaves dropout and layer drop out of a training step.
+    ``hints`` says what such a number is to be taken for, by line or symbol: ``{"model.py:120": 8, "u0": 16}``, or several
+    in turn, ``{"model.py:131": range(8)}``.
     The result's ``cost`` has FLOPs, bytes, parameters and memory. Raises PeekError for what needs data, with
     ``.peek_record`` of what was captured.
     """
     from .capture.dryrun import Asked, dry_run
 
     wanted = () if stages is None else _stages(stages)
-    asked = Asked(device, train, optimizer, dynamic, fullgraph, wanted, unbacked, eval_mode)
+    asked = Asked(device, train, optimizer, dynamic, fullgraph, wanted, unbacked, eval_mode, hints or {})
     args, kwargs = _specs(list(inputs)), _specs(dict(keywords or {}))
     try:
         return as_record(dry_run(target, args, kwargs, asked, inputs=make_inputs))

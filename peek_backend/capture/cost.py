@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..model import NodeCost, TensorMeta
 from .formulas import tensors_in
+from .hints import unhinted
 from .meter import Bill, Meter, Twins, leaf_tensors
 from .values import MAX_TEXT, capped
 
@@ -308,6 +309,7 @@ def _quiet(mode: FakeTensorMode, cast: tuple[torch.dtype, bool]) -> Iterator[Non
     env = mode.shape_env
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))
+        stack.enter_context(unhinted())
         if env is not None:
             stack.enter_context(environment_kept(env))
             stack.enter_context(env.suppress_guards())

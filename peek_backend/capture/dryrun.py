@@ -23,6 +23,7 @@ from ..model.inputs import TensorSpec
 from .attention import fused_with_dropout
 from .cost import pricing
 from .fakes import Fakes, built, check_unreal, held_tensors, settle_lazy
+from .hints import Hints, hinted
 from .inputs import build, check_call, check_signature
 from .inspection import inspect_call, roots
 from .isolation import random_state_kept
@@ -35,7 +36,8 @@ TRAIN_STAGES = ("dynamo", "joint", "forward", "backward")
 
 class Asked(NamedTuple):
     """What a dry run is asked for. ``device`` is where the model would be; ``unbacked`` traces ``item()`` and ``nonzero()`` as
-    unknown sizes instead of stopping at them; ``eval_mode`` keeps modules in evaluation mode in a training step too."""
+    unknown sizes instead of stopping at them; ``eval_mode`` keeps modules in evaluation mode in a training step too. ``hints``
+    are values for what is read from data, by line or symbol (``hints``); with some, the rest is as with ``unbacked``."""
 
     device: str = "cuda"
     train: bool = False
@@ -45,6 +47,7 @@ class Asked(NamedTuple):
     stages: tuple[str, ...] = ()
     unbacked: bool = False
     eval_mode: bool = False
+    hints: Mapping[str, Any] = {}
 
 
 def dry_run(
@@ -71,7 +74,8 @@ def _tried(
     target: Any, given_inputs: tuple[Any, Any], asked: Asked, inputs: Callable[[], Any] | None
 ) -> CaptureRecord:
     args, kwargs = given_inputs
-    wanted = _device(asked.device)
+    wanted, hints = _device(asked.device), Hints(asked.hints)
+    asked = asked._replace(unbacked=asked.unbacked or bool(hints))
     real = _usable(wanted)
     env = ShapeEnv() if asked.unbacked else None  # without one, a size read from data ends the run
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=env)
@@ -84,8 +88,12 @@ def _tried(
     modules = list(_modules(function, (given, keywords)))
     _refuse_scripted(modules)
     about = _about(modules, wanted, asked)
-    record = _named(_traced(function, (given, keywords), modules, fakes, asked, about), (args, kwargs))
-    return record if real else relabelled(record, "cpu", str(wanted))
+    with hinted(hints):
+        record = _traced(function, (given, keywords), modules, fakes, asked, about, hints)
+    record = _named(hints.told(record), (args, kwargs))
+    record = record if real else relabelled(record, "cpu", str(wanted))
+    hints.check_used(record)
+    return record
 
 
 @contextlib.contextmanager
@@ -131,6 +139,7 @@ def _traced(
     fakes: Fakes,
     asked: Asked,
     about: DryRun,
+    hints: Hints,
 ) -> CaptureRecord:
     stages = asked.stages or (TRAIN_STAGES if asked.train else ("dynamo",))
     given, keywords = fakes.tree(inputs)
@@ -150,7 +159,7 @@ def _traced(
         try:
             record = inspect_call(function, given, keywords, **how)
         except (Exception, KeyboardInterrupt) as error:
-            raise_explained(error, lambda r: _finished(r, about))
+            raise_explained(error, lambda r: hints.told(_finished(r, about)), hints)
     return _finished(record, about)
 
 

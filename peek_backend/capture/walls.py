@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -13,6 +14,7 @@ from ..errors import PeekError
 from ..model import CaptureRecord
 from .failures import read_failure
 from .fakekernels import fake_kernel_stub
+from .hints import Hints
 
 _WAYS = (
     ("torch.cond(pred, f, g, operands)", "for a branch that depends on data"),
@@ -33,17 +35,24 @@ _WAYS = (
 )
 
 
-def _ways(*, unbacked: bool) -> str:
-    """The ways round, without the one that was taken already."""
+def _ways(place: str, *, unbacked: bool) -> str:
+    """The ways round, the hint for ``place`` first, without the one that was taken already."""
     ways = [f"{code:<34} {what}" for code, what in _WAYS if not (unbacked and code.startswith("unbacked"))]
+    if place:
+        ways.insert(
+            0,
+            f"--hint '{place}=8' (hints={{'{place}': 8}}): to go on as if 8 were read there; several in turn: 0,1,2",
+        )
     return "\n       ".join(["one of these lets the graph go on:", *ways])
 
 
-def raise_explained(error: BaseException, finish: Callable[[CaptureRecord], CaptureRecord]) -> NoReturn:
+def raise_explained(
+    error: BaseException, finish: Callable[[CaptureRecord], CaptureRecord], hints: Hints
+) -> NoReturn:
     """Raise a PeekError for a wall that is known, else ``error`` itself; what was captured is ``peek_record`` of it."""
     record = getattr(error, "peek_record", None)
     record = finish(record) if record is not None else None
-    told = _wall(error)
+    told = _wall(error, hints)
     if told is None:
         if record is not None:
             error.peek_record = record  # type: ignore[attr-defined]
@@ -52,11 +61,11 @@ def raise_explained(error: BaseException, finish: Callable[[CaptureRecord], Capt
     raise told from error
 
 
-def _wall(error: BaseException) -> PeekError | None:
+def _wall(error: BaseException, hints: Hints) -> PeekError | None:
     chain = list(_causes(error))
     for each in chain:
         if isinstance(each, _DATA):
-            return _needs_data(each, error)
+            return _needs_data(each, error, hints)
     for each in chain:
         unsupported = isinstance(each, fake_tensor.UnsupportedOperatorException)
         if stub := fake_kernel_stub(f"unsupported operator: {each.func}" if unsupported else str(each)):
@@ -90,13 +99,18 @@ def _causes(error: BaseException | None) -> Any:
         error = error.__cause__ or error.__context__
 
 
-def _needs_data(cause: BaseException, error: BaseException) -> PeekError:
+def _needs_data(cause: BaseException, error: BaseException, hints: Hints) -> PeekError:
     func = getattr(cause, "func", None)
+    place = _place(error)
+    made = hints.place_of(str(cause)) or place.partition("  ")[0]
     what = f"{func} reads a tensor's values" if func is not None else next(iter(str(cause).splitlines()), "")
     return PeekError(
-        f"the program needs data at {_place(error)}",
+        f"the program needs data at {place}",
         f"{what}, and a dry run has none",
-        _ways(unbacked=isinstance(cause, GuardOnDataDependentSymNode)),
+        _ways(
+            os.path.basename(made) if made[-1:].isdecimal() else "",
+            unbacked=isinstance(cause, GuardOnDataDependentSymNode),
+        ),
     )
 
 

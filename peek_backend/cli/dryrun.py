@@ -79,6 +79,13 @@ class _Shown(NamedTuple):
     is_flag=True,
     help="Numbers and sizes read from data become symbols (u0) instead of ending the run.",
 )
+@click.option(
+    "--hint",
+    "hints",
+    multiple=True,
+    metavar="PLACE=N",
+    help="What a value read from data is taken for, by line or symbol: model.py:120=8, u0=16; in turn: model.py:131=0,1,2.",
+)
 @click.option("--eval-mode", is_flag=True, help="With --train: no dropout, no layer drop.")
 @click.option("--at", "at", multiple=True, metavar="SYMBOL=N", help="The price at these sizes: s0=8,s1=2048.")
 @click.option(
@@ -119,6 +126,7 @@ def dryrun(
     shown = _shown(given)
     stages, trace = given.pop("stages"), given.pop("traceback")
     given["stages"] = options_of(stages=stages).stages if stages else None
+    given["hints"] = parse_hints(given["hints"])
     found = parse_target(target)
     args = [parse_input(text) for text in inputs]
     kwargs = dict(parse_keyword(text) for text in keywords)
@@ -173,6 +181,21 @@ def parse_sizes(texts: tuple[str, ...]) -> dict[str, int]:
             )
         sizes[name.strip()] = int(number)
     return sizes
+
+
+def parse_hints(texts: tuple[str, ...]) -> dict[str, list[int | float | bool]]:
+    """``model.py:120=8``, ``u0=16``, ``model.py:131=0,1,2`` as values by place. PeekError for anything else."""
+    hints = {}
+    for text in texts:
+        place, _, values = text.rpartition("=")
+        try:
+            hints[place.strip()] = [json.loads(value) for value in values.split(",")]
+        except ValueError:
+            hints[place.strip()] = []
+        if not place.strip() or not all(isinstance(v, (int, float)) for v in hints[place.strip()] or [None]):
+            fix = "write --hint model.py:120=8, --hint u0=16, or --hint model.py:131=0,1,2"
+            raise PeekError(f"bad hint {text!r}", "it is no PLACE=NUMBER", fix)
+    return hints
 
 
 def _dry_run(

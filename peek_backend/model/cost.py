@@ -45,7 +45,8 @@ class DryRun(Struct, frozen=True, omit_defaults=True):
     """What was tried without data: on which device, for inference or a training step, and with which model.
 
     ``optimizer`` names the optimizer whose state a training step keeps; ``modules`` maps module paths to class names,
-    ``sizes`` the names that the caller gave dims (``batch``) to the symbols they became.
+    ``sizes`` the names that the caller gave dims (``batch``) to the symbols they became. ``assumed`` are the hints that were
+    taken for values read from data, by line (``model.py:120``) or symbol.
     """
 
     device: str
@@ -54,3 +55,4 @@ class DryRun(Struct, frozen=True, omit_defaults=True):
     held: tuple[HeldTensor, ...] = ()
     modules: dict[str, str] = {}
     sizes: dict[str, str] = {}
+    assumed: dict[str, str] = {}

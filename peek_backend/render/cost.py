@@ -67,7 +67,7 @@ def summary(record: CaptureRecord, sizes: Sizes | None = None) -> str:
         lines.append(f"FLOPs: {flops_text(found.flops)} ({passes})")
     else:
         lines.append(f"FLOPs: {flops_text(found.flops)}")
-    lines += _for_any_size(record)
+    lines += _for_any_size(record) + _assumed(record)
     intensity = f", {ratio_text(found.intensity)} FLOP per byte" if found.intensity is not None else ""
     moved = (
         f"moved: {size_text(found.read)} read, {size_text(found.written)} written by ops that nothing fuses"
@@ -122,13 +122,21 @@ def _for_any_size(record: CaptureRecord) -> list[str]:
         {symbol: name for name, symbol in record.dryrun.sizes.items()} if record.dryrun is not None else {}
     )
     known = {s.name: s for graph in record.graphs for s in graph.symbols}
-    told = []
-    for symbol in sorted(symbols_in(flops)):
+    told: dict[str, list[str]] = {}
+    for symbol in sorted(symbols_in(flops), key=lambda s: (s.rstrip("0123456789"), len(s), s)):
         info = known.get(symbol)
         source = names.get(symbol) or (next(iter(info.sources), "") if info is not None else "")
         seen = f" ({info.hint} here)" if info is not None and info.hint is not None else ""
-        told.append(f"{symbol} = {source or 'read from data'}{seen}")
-    return [f"  of any size: {cut(flops, _MAX_LINE)}, where {', '.join(told)}"]
+        told.setdefault(f"{source or 'read from data'}{seen}", []).append(symbol)
+    where = "; ".join(f"{', '.join(symbols)} = {what}" for what, symbols in told.items())
+    return [f"  of any size: {cut(flops, _MAX_LINE)}, where {where}"]
+
+
+def _assumed(record: CaptureRecord) -> list[str]:
+    """The hints that the price rests on."""
+    hints = record.dryrun.assumed if record.dryrun is not None else {}
+    told = [f"{value} at {place}" if ":" in place else f"{place} = {value}" for place, value in hints.items()]
+    return [f"assumed of what is read from data: {'; '.join(told)}"] if told else []
 
 
 def _parameters_line(found: Costs) -> str:
@@ -285,6 +293,7 @@ def as_data(record: CaptureRecord, sizes: Sizes | None = None, *, depth: int | N
         "bytes_written": found.written,
         "intensity": found.intensity,
         "unknown": [{"why": why, "nodes": count} for why, count in found.unknown],
+        "assumed": dict(record.dryrun.assumed) if record.dryrun is not None else {},
         "no_backward": [{"graph": key, "why": why} for key, why in missing_backwards(record)],
         "eager": [{"frame": f.name, "why": f.reason, "fix": f.fix} for f in outside(record)],
         "modules": [_module_data(line) for line in by_module(record, sizes, depth=depth, fold=False)],
