@@ -8,6 +8,12 @@ import shutil
 import sys
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says how busy the machine is: beside other workers one may wait for the CPU beyond any limit, and
+# hypothesis would call the test slow, or flaky when it runs the example again.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 # Before torch is loaded: dims that an earlier run saw change must not make this run's graphs dynamic, and the workers of
 # pytest-xdist share the cores already.
