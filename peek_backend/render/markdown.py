@@ -15,6 +15,7 @@ from . import labels
 from .escape import markdown as escape
 from .escape import markdown_code as code
 from .mermaid import mermaid_text
+from .stages import outcome_lines
 from .table import Layout, table_text
 from .text import graph_title, nothing_captured, problem_text, symbol_lines, title_parts
 from .view import GraphView
@@ -50,7 +51,7 @@ def _summary(record: CaptureRecord) -> Iterator[str]:
         yield "\n".join(f"- {escape(line.strip())}" for line in nothing_captured(record))
         return
     yield _table(("", "count"), _counts(stats(record)))
-    yield from _list("", record.notes)
+    yield from _list("", [*outcome_lines(record), *record.notes])
 
 
 def _counts(counts: Stats) -> Iterator[tuple[str, str]]:

@@ -12,12 +12,12 @@ from peek_backend.analysis.autograd import AutogradView, Saved, saved_nodes
 from peek_backend.analysis.functional import InPlaceOp
 from peek_backend.analysis.provenance import Place, Provenance, Step, Trace, rank_of
 from peek_backend.analysis.totals import hints, nbytes_at
-from peek_backend.model import CaptureRecord, GraphRecord, NodeRecord, Source
+from peek_backend.model import CaptureRecord, GraphRecord, NodeRecord, Source, StageInfo
 
 from .escape import cell_escape, cut, cut_middle, visible
 from .escape import width as text_width
 from .fit import NEVER, share
-from .labels import bytes_text, call_text, node_target_text, place_text, plural, value_text
+from .labels import bytes_text, call_text, graph_keys, node_target_text, place_text, plural, value_text
 from .table import Layout, between
 
 MOST_NAMES = 6
@@ -74,14 +74,42 @@ def outcome_line(graph: GraphRecord) -> str:
         return ""
     if not info.compiled:
         return f"{graph.key}: not compiled yet: backward() has not run"
-    parts = [f"{graph.key}: compiled by {info.by}" if info.by else f"{graph.key}: compiled"]
+    if graph.stage in _TOLD_BY_THEIR_HALF:
+        return ""
+    first = f"{graph.key}: compiled by {info.by}" if info.by else f"{graph.key}: compiled"
+    return "; ".join((first, *_facts(info)))
+
+
+_TOLD_BY_THEIR_HALF = ("joint", "post_grad", "kernels")
+"""Stages whose compile is that of a forward, backward or inference graph, which says how it went."""
+
+
+def _facts(info: StageInfo) -> Iterator[str]:
+    """What each cache said of a compile, and why CUDA graphs were left out."""
     for cache in info.caches:
         why = f" ({cache.reason})" if cache.reason else ""
-        parts.append(f"{cache.cache} cache: {cache.outcome}{why}")
+        yield f"{cache.cache} cache: {cache.outcome}{why}"
     for skip in info.cudagraphs:
         where = f" at {place_text(skip.user.file, skip.user.line)}: {skip.user.code}" if skip.user else ""
-        parts.append(f"no CUDA graphs: {skip.reason}{where}")
-    return "; ".join(parts)
+        yield f"no CUDA graphs: {skip.reason}{where}"
+
+
+def outcome_lines(record: CaptureRecord) -> Iterator[str]:
+    """How the compiles of a whole capture went: each fact once, with the graphs that it holds for."""
+    told: dict[str, list[str]] = {}
+    for key, graph in zip(graph_keys(record.graphs), record.graphs, strict=True):
+        if graph.lowering is not None and graph.stage not in _TOLD_BY_THEIR_HALF:
+            for fact in _outcome(graph.lowering):
+                told.setdefault(fact, []).append(key)
+    return (f"{fact}: {_some(keys)}" for fact, keys in told.items())
+
+
+def _outcome(info: StageInfo) -> Iterator[str]:
+    if info.compiled is None and info.by:
+        yield info.by
+    elif info.compiled is False:
+        yield "not compiled yet, as backward() has not run"
+    yield from _facts(info)
 
 
 def stage_lines(graph: GraphRecord) -> Iterator[str]:

@@ -17,6 +17,7 @@ from peek_backend.model import BreakInfo, CaptureRecord, FrameRecord, GraphRecor
 from . import labels
 from .escape import cell_escape, cut_middle, visible, width
 from .escape import width as text_width
+from .stages import outcome_lines
 from .table import Layout, table_text
 from .view import GraphView
 
@@ -47,7 +48,7 @@ def graph_list(record: CaptureRecord, *, width: int | None = None, color: bool =
     widths = [max((text_width(row[i]) for row in rows), default=0) for i in range(5)]
     if width is not None:
         widths[1] = max(12, min(widths[1], width - sum(widths) + widths[1] - 2 * len(widths) + 1))
-    lines = [dress.line(labels.plural(len(rows), "graph"), "bold")]
+    lines = [dress.line(_how_many(record), "bold")]
     for row in rows:
         name, gap = cut_middle(row[1], widths[1]), widths[1]
         cells = [row[0], name, *row[2:]]
@@ -55,7 +56,17 @@ def graph_list(record: CaptureRecord, *, width: int | None = None, color: bool =
             c + " " * (w - text_width(c)) for c, w in zip(cells, (widths[0], gap, *widths[2:]), strict=True)
         ]
         lines.append((" " + "  ".join(padded)).rstrip())
+    if outcomes := dress.lines(outcome_lines(record)):
+        lines += ["", *outcomes]
     return "\n".join(lines) + "\n"
+
+
+def _how_many(record: CaptureRecord) -> str:
+    """``3 graphs``; with the graphs of later stages, which are the same code again, ``3 graphs, 12 with later stages``."""
+    captured, listed = stats(record).graphs, len(record.graphs)
+    if captured in (0, listed):
+        return labels.plural(listed, "graph")
+    return f"{labels.plural(captured, 'graph')}, {listed} with later stages"
 
 
 def _list_row(key: str, graph: GraphRecord) -> tuple[str, str, str, str, str]:
@@ -191,6 +202,7 @@ def _after(record: CaptureRecord, layout: Layout, *, totals: bool) -> Iterator[s
         len(record.graphs) > 1 or counts.breaks or counts.recompiles or counts.skipped or counts.given_up
     ):
         yield dress.line(totals_text(counts), "bold")
+    yield from dress.lines(outcome_lines(record))
     yield from dress.lines([f"note: {note}" for note in record.notes])
     yield from dress.lines(problem_lines(record.problems), "red")
 

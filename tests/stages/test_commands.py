@@ -9,8 +9,18 @@ import torch
 
 from peek_backend.cli.entry import run
 from peek_backend.errors import PeekError
+from peek_backend.model import (
+    CacheOutcome,
+    CudagraphSkip,
+    GraphRecord,
+    StackFrame,
+    StageInfo,
+)
 from peek_backend.options import STAGES, resolve
 from peek_backend.render.image import find_engine
+from peek_backend.render.markdown import markdown
+from peek_backend.render.text import graph_list, render_text
+from tests.builders import capture as capture_of
 
 from .helpers import Small, staged
 
@@ -132,3 +142,29 @@ def test_bad_values_are_told(option, value, said):
     with pytest.raises(PeekError) as error:
         resolve({option: value}, {})
     assert said in str(error.value)
+
+
+def _half(stage, **lowering):
+    return GraphRecord("0/0", stage, (), (), lowering=StageInfo(**lowering))
+
+
+def test_reports_end_with_what_the_compiles_did():
+    """Tables, the list of peek run and Markdown tell each cache's outcome, a lazy backward and skipped CUDA graphs once."""
+    kept = (CacheOutcome("FX graph", "hit"), CacheOutcome("AOTAutograd", "bypass", reason="graphs are read"))
+    skips = (CudagraphSkip("mutated inputs", StackFrame("/x/model.py", 3, "f", "x.add_(1)")),)
+    halves = [
+        _half("forward", compiled=True, caches=kept, cudagraphs=skips),
+        _half("backward", compiled=False),
+    ]
+    halves += [_half("inference", compiled=True, caches=kept), _half("kernels", compiled=True, by="inductor")]
+    record = capture_of(GraphRecord("0/0", "dynamo", (), ()), *halves)
+    told = [
+        "FX graph cache: hit: 0/0 forward, 0/0 inference",
+        "AOTAutograd cache: bypass (graphs are read): 0/0 forward, 0/0 inference",
+        "no CUDA graphs: mutated inputs at model.py:3: x.add_(1): 0/0 forward",
+        "not compiled yet, as backward() has not run: 0/0 backward",
+    ]
+    assert graph_list(record).splitlines()[-4:] == told
+    assert render_text(record).splitlines()[-4:] == told
+    assert all(f"\n- {line[:20]}" in markdown(record) for line in told)
+    assert graph_list(record).splitlines()[0] == "1 graph, 5 with later stages"
