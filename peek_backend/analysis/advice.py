@@ -6,6 +6,7 @@ Comes in: a BreakInfo. Goes out: sentences that name a function or a setting.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from peek_backend.model import BreakInfo
 
@@ -50,25 +51,84 @@ _BY_REASON: tuple[tuple[str, tuple[str, ...]], ...] = (
         "Unsupported method call",
         ("move the call out of the compiled function, or wrap it in torch.compiler.disable",),
     ),
+    (
+        "Unsupported Tensor.backward() call",
+        (
+            "call backward() outside: compile the model, or the function that computes the loss; its backward is compiled along "
+            "with it",
+            "torch._dynamo.config.trace_autograd_ops = True traces it into the graph",
+        ),
+    ),
     ("Attempted to wrap sparse Tensor", ("keep sparse tensors out of the compiled function",)),
 )
 _LOGGERS = re.compile(r"\blogging\.|\blog(?:ger)?\.\w+\(|\bwarn\(")
 MOST_REWRITES = 4
 
 
-def rewrites(event: BreakInfo) -> tuple[str, ...]:
-    """What mends a break, most to the point first: a few sentences, or a stub to fill in."""
+def rewrites(event: BreakInfo, *, inside: bool = True) -> tuple[str, ...]:
+    """What mends a break, most to the point first: a few sentences, or a stub to fill in.
+
+    ``inside`` says that a compiled function of the program leads to a break in a library's code.
+    """
     own = [text for words, texts in _BY_REASON if words in event.reason for text in texts]
     if not own and _is_print(event):
         own = list(_PRINT)
     elif not own and _LOGGERS.search(f"{event.reason} {event.stack[-1].code if event.stack else ''}"):
         own = list(_LOGGING)
-    if event.block:
+    if event.block and not event.library:
         own.append(_BLOCKS[event.block])
     hints = [hint for hint in event.hints if not _is_empty(hint)]
     if event.reason.startswith("Call to `torch._dynamo.graph_break()`"):
         hints = []
+    if event.library:
+        own = [*_settings([*own, *hints]), *(_known_code(event) or [_around(event, inside=inside)])]
+        hints = []
     return tuple(dict.fromkeys([*own, *hints]))[:MOST_REWRITES]
+
+
+def _settings(texts: Sequence[str]) -> list[str]:
+    """Of the advice for a line, what needs no change of it: settings of torch's."""
+    return [text.partition("; or ")[0] for text in texts if text.startswith(_SETTING)]
+
+
+def _known_code(event: BreakInfo) -> list[str]:
+    files = [frame.file.replace("\\", "/") for frame in event.stack]
+    return [
+        text
+        for (file, name), text in _KNOWN_LIBRARY_CODE.items()
+        if any(f.endswith(file) for f in files) or name in event.explanation
+    ]
+
+
+def _around(event: BreakInfo, *, inside: bool) -> str:
+    """What can be done at the line of the program that leads into a library."""
+    whose = f"the line is {event.library}'s own"
+    if not inside or event.user is None:
+        return (
+            f"{whose}, and what is compiled is its code: compile a smaller part of it, or leave it as it is"
+        )
+    call = (
+        f"the call that leads there ({event.user.code})" if event.user.code else "the call that leads there"
+    )
+    if event.block:
+        return f"{whose}: {_BLOCKS[event.block].replace('move it', f'move {call}')}"
+    return f"{whose}: move {call} out of the compiled function"
+
+
+_SETTING = "torch._dynamo.config."
+# Code of torch's that breaks whatever the program does, by its file and by what an explanation names, and how to go around it.
+_KNOWN_LIBRARY_CODE = {
+    (
+        "torch/nn/parallel/distributed.py",
+        "DistributedDataParallel.",
+    ): "the line is torch's own: DDP's wrapper breaks around the module in any case; "
+    "DistributedDataParallel(torch.compile(module)) leaves the wrapper out",
+    (
+        "torch/optim/optimizer.py",
+        "Optimizer.profile_hook_step",
+    ): "the line is torch's own: it breaks there on purpose, and compiles the step itself as a graph apart; nothing to mend where a "
+    "function holds opt.step() only, else compile that on its own",
+}
 
 
 def _is_print(event: BreakInfo) -> bool:

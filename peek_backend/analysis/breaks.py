@@ -50,7 +50,17 @@ def _place(record: CaptureRecord, events: Sequence[BreakInfo], ops: Sequence[int
     first = events[0]
     after = max(_ops_after(record, event, ops) for event in events)
     where = first.stack[-1] if first.stack else None
-    return BreakPlace(where, first.reason, tuple(events), after, rewrites(first))
+    told = rewrites(first, inside=_in_the_program(record, first))
+    return BreakPlace(where, first.reason, tuple(events), after, told)
+
+
+def _in_the_program(record: CaptureRecord, event: BreakInfo) -> bool:
+    """Whether a function that the program wrote is among those compiled that led to the break, and not only their caller."""
+    if event.user is None:
+        return False
+    known = {(f.file, f.name.partition(" ▸ ")[0].rpartition(".")[2]) for f in record.frames}
+    outer = event.stack[: event.stack.index(event.user) + 1]
+    return any((frame.file, frame.function) in known for frame in outer)
 
 
 def ops_by_frame(record: CaptureRecord) -> list[int]:
@@ -72,11 +82,11 @@ def graph_ops(graph: GraphRecord) -> int:
 
 
 def _ops_after(record: CaptureRecord, event: BreakInfo, ops: Sequence[int]) -> int:
-    """Ops in the frames that go on after the break; for a frame that was left in eager, in those that it calls."""
+    """Ops in the frames that go on after the break; for a frame that runs on in eager, in those that it calls."""
     if event.frame is None or event.frame >= len(record.frames):
         return 0
     frame = record.frames[event.frame]
-    if event.split:
+    if event.split and event.resumes:
         return sum(ops[i] for i, later in enumerate(record.frames) if _continues(later, frame, event.frame))
     root = _root(event.frame, frame)
     return sum(

@@ -8,9 +8,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from ..model import BreakInfo, StackFrame
 from . import compat
 from .fakekernels import fake_kernel_stub
+from .sources import is_program, library_of
 
 LINK = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
 
@@ -40,14 +43,22 @@ class Message(NamedTuple):
     link: str | None = None
 
 
-def read_break(reason: Any, callers: Sequence[StackFrame] = (), *, resumed: bool = False) -> BreakInfo:
+def read_break(
+    reason: Any,
+    callers: Sequence[StackFrame] = (),
+    *,
+    resumed: bool = False,
+    cause: compat.StepCause | None = None,
+) -> BreakInfo:
     """A ``GraphCompileReason`` as BreakInfo. ``callers`` led to the compiled frame, outermost first.
 
-    ``resumed`` says that the frame continues another, whose own line is the last of the callers.
+    ``resumed`` says that the frame continues another, whose own line is the last of the callers. ``cause`` is what stands behind
+    a break in the middle of a statement, after which the frame is not resumed.
     """
-    message = parse_message(reason.reason)
-    stack = _joined(callers, user_frames(reason.user_stack), resumed=resumed)
-    return _break_info(message, stack, text=reason.reason)
+    text = cause.text if cause is not None else reason.reason
+    inner = user_frames(cause.stack if cause is not None and cause.stack else reason.user_stack)
+    event = _break_info(parse_message(text), _joined(callers, inner, resumed=resumed), text=text)
+    return msgspec.structs.replace(event, resumes=reason.reason != "step_unsupported")
 
 
 def skipped_break(
@@ -72,7 +83,7 @@ def generator_break(where: StackFrame) -> BreakInfo:
 def _break_info(
     message: Message, stack: tuple[StackFrame, ...], *, split: bool = True, text: str = ""
 ) -> BreakInfo:
-    stub = fake_kernel_stub(text)
+    stub, library, intent = fake_kernel_stub(text), library_of(stack), intent_of(message)
     return BreakInfo(
         reason=message.reason,
         explanation=message.explanation,
@@ -81,8 +92,10 @@ def _break_info(
         link=message.link,
         context=message.context,
         stack=stack,
-        intent=intent_of(message),
+        intent="skiplist" if library and intent == "user" else intent,
         split=split,
+        library=library,
+        user=next((f for f in reversed(stack) if is_program(f.file)), None) if library else None,
     )
 
 

@@ -21,6 +21,7 @@ from torch._dynamo import utils as dynamo_utils
 from torch._dynamo.callback import CallbackTrigger, callback_handler
 from torch._dynamo.convert_frame import register_bytecode_hook
 from torch._dynamo.output_graph import OutputGraph
+from torch._dynamo.symbolic_convert import SpeculationEntry
 from torch._guards import CompileContext, TracingContext
 
 
@@ -395,6 +396,50 @@ def _cleared() -> None:
         register()
 
 
+class StepCause(NamedTuple):
+    """The ``Unsupported`` after which Dynamo compiles a frame up to its last line in between, and leaves the rest to Python."""
+
+    text: str
+    stack: tuple[Any, ...]
+
+
+@contextlib.contextmanager
+def watch_step_causes() -> Iterator[None]:
+    """Keep what ends a frame in the middle of a statement, for ``step_cause``.
+
+    Torch notes such a break as "step_unsupported" only. Its cause is the last ``Unsupported`` raised before Dynamo starts the
+    frame over without a reason (``SpeculationEntry.fail_and_restart_analysis``; 2.8 logs it nowhere).
+    """
+    raised, restarted = exc.Unsupported.__init__, SpeculationEntry.fail_and_restart_analysis
+
+    @functools.wraps(raised)
+    def noting(self: Any, *args: Any, **kwargs: Any) -> None:
+        raised(self, *args, **kwargs)
+        _WATCHED.unsupported = StepCause(str(self), tuple(getattr(self, "real_stack", None) or ()))
+
+    @functools.wraps(restarted)
+    def restarting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.reason is None:
+            _WATCHED.step_cause = getattr(_WATCHED, "unsupported", None)
+        return restarted(self, *args, **kwargs)
+
+    exc.Unsupported.__init__, SpeculationEntry.fail_and_restart_analysis = noting, restarting
+    try:
+        yield
+    finally:
+        if exc.Unsupported.__init__ is noting:
+            exc.Unsupported.__init__ = raised
+        if SpeculationEntry.fail_and_restart_analysis is restarting:
+            SpeculationEntry.fail_and_restart_analysis = restarted
+
+
+def step_cause(reason: Any) -> StepCause | None:
+    """What is behind a "step_unsupported" of the compile that runs in this thread; None for any other reason."""
+    if reason.reason != "step_unsupported":
+        return None
+    return getattr(_WATCHED, "step_cause", None)
+
+
 _METRICS_LIMIT = 100_000
 _METRICS_BEFORE: list[int | None] = []
 
@@ -494,13 +539,19 @@ def named(local_values: Any, global_values: Any) -> dict[str, Any]:
 
 
 _PEEK_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_COMMAND_LINE = os.path.join(_PEEK_FOLDER, "cli", "")
 
 
 def callers(frame: Any, code: Any = None) -> tuple[tuple[str, int, str], ...]:
-    """The Python lines above a compile, outermost first, without torch's files and peek's; the compiled frame is the last."""
+    """The Python lines above a compile, outermost first, without torch's files and peek's; the compiled frame is the last.
+
+    What is above peek's command line started peek, not the program.
+    """
     inside, found = (torch_folder(), _PEEK_FOLDER), []
     while frame is not None and len(found) < _MOST_CALLERS:
         here = frame.f_code
+        if here.co_filename.startswith(_COMMAND_LINE):
+            break
         if here is code or not here.co_filename.startswith((*inside, "<frozen")):
             found.append((here.co_filename, frame.f_lineno or here.co_firstlineno, here.co_name))
         frame = frame.f_back

@@ -16,13 +16,11 @@ Which hook says what:
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import itertools
 import os
 import re
 import sys
-import sysconfig
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +47,7 @@ from .guards import read_guards
 from .marks import read_marks
 from .nothing import declined_frame
 from .recompiles import attempts, explained, read_failed
-from .sources import describe, receiver_of
+from .sources import describe, is_program, receiver_of
 from .symbols import read_symbols, relations
 from .tracelog import TraceLog
 
@@ -119,6 +117,7 @@ class Ledger:
         with (
             compat.keep_metrics(),
             compat.watch_skips() as self._take_skips,
+            compat.watch_step_causes(),
             compat.watch_compiles(self._started, self._rewritten, self._ended) as self._register,
             refusals.watch_limit(self._over_the_limit),
             refusals.watch_stance_calls(self._kept_by_a_stance),
@@ -258,7 +257,8 @@ class Ledger:
             if reason.reason.startswith(DDP_SPLIT):
                 compile.buckets += 1
                 continue
-            event = read_break(reason, compile.callers, resumed=self._continues(compile))
+            cause = compat.step_cause(reason)
+            event = read_break(reason, compile.callers, resumed=self._continues(compile), cause=cause)
             compile.breaks.append(msgspec.structs.replace(event, frame=compile.frame))
 
     def _finish(self, compile: Compile, error: BaseException | None) -> None:
@@ -293,11 +293,11 @@ class Ledger:
         """A break that took the whole frame: in the block that is why, unless it is an error in any case."""
         frame = self.frames[compile.frame]
         own = [f for f in event.stack if (f.file, f.function) == (frame.file, frame.own_name)]
-        if compile.raised or not _is_program(frame.file):
+        if compile.raised or not is_program(frame.file):
             own = []
         # Of several functions of that name on the stack, those that were traced into lie outside of this one's lines.
         block = next((b for f in own if (b := block_around(frame.file, frame.line, f.line))), "")
-        return msgspec.structs.replace(event, split=False, compile_id=None, block=block)
+        return msgspec.structs.replace(event, split=False, resumes=True, compile_id=None, block=block)
 
     def _skipped(self, compile: Compile, told: tuple[str, tuple[StackFrame, ...]] | None) -> None:
         """A compile that made no code and raised nothing: skipped for the break that torch's trace tells of."""
@@ -505,7 +505,7 @@ class Ledger:
         """
         for code in compat.codes_seen():
             before = self._codes_before.get(id(code), lambda: None)() is code
-            if before or not _is_generator(code) or not _is_program(code.co_filename):
+            if before or not _is_generator(code) or not is_program(code.co_filename):
                 continue
             known = self._frames_by_code.get(id(code))
             if known is not None and known.code() is code:
@@ -524,7 +524,7 @@ class Ledger:
         """Frames that Dynamo declined before it traced them: the program's own are frames, the libraries' are kept as text."""
         for text in self._take_skips():
             name, file, line, why = declined_frame(text)
-            if not _is_program(file):
+            if not is_program(file):
                 self.declined_elsewhere.append(text)
                 continue
             if name == "<genexpr>" or any(
@@ -570,20 +570,8 @@ class Ledger:
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
 
 
-@functools.cache
-def _library_folders() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    folders = {os.path.join(paths[k], "") for k in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return (*folders, compat.torch_folder())
-
-
 def _is_generator(code: Any) -> bool:
     return bool(code.co_flags & inspect.CO_GENERATOR) and code.co_name != "<genexpr>"
-
-
-def _is_program(file: str) -> bool:
-    """Whether a file is the user's: not torch, not an installed package, not Python's own library, not made by ``exec``."""
-    return not file.startswith(("<", *_library_folders()))
 
 
 def _files(graph: GraphRecord) -> Sequence[str]:

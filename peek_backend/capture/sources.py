@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import re
-from collections.abc import Mapping
+import sysconfig
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from torch import fx
@@ -68,6 +70,36 @@ def input_kind(origin: str, example: Any = None) -> str:
         return "closure"
     root = _ROOT.search(origin)
     return {"L": "argument", "G": "global"}[root.group(1)] if root else "other"
+
+
+@functools.cache
+def _library_folders() -> tuple[str, ...]:
+    """Where libraries are installed, Python's own last: packages may be in a folder of it."""
+    paths = sysconfig.get_paths()
+    names = ("purelib", "platlib", "stdlib", "platstdlib")
+    return tuple(dict.fromkeys(os.path.join(paths[name], "") for name in names))
+
+
+def is_program(file: str) -> bool:
+    """Whether a file is the user's: not torch, not an installed package, not Python's own library, not made by ``exec``."""
+    return not file.startswith(("<", compat.torch_folder(), *_library_folders()))
+
+
+def library_of(stack: Sequence[StackFrame]) -> str:
+    """Whose code the innermost frame of a stack is: ``torch``, ``transformers``; empty for the program's own.
+
+    What Python's own library does (contextlib, functools) is done for whoever called it.
+    """
+    for frame in reversed(stack):
+        if is_program(frame.file):
+            return ""
+        if frame.file.startswith(compat.torch_folder()):
+            return "torch"
+        folder = next((f for f in _library_folders()[:-1] if frame.file.startswith(f)), None)
+        parts = frame.file[len(folder) :].split(os.sep) if folder and "-packages" in folder else []
+        if parts:
+            return parts[0].removesuffix(".py")
+    return ""
 
 
 def owner(path: str) -> str:

@@ -57,10 +57,12 @@ class FailedGuard(Struct, frozen=True, gc=False, omit_defaults=True):
 class BreakInfo(Struct, frozen=True, gc=False, omit_defaults=True):
     """One break event, whether it split a frame or made Dynamo skip it.
 
-    ``intent`` says who asked for it: ``user`` (``torch.compiler.disable``, ``graph_break()``), ``skiplist`` (torch's own
-    list of code it never traces), ``unsupported``. ``compile_id`` is the graph that it ended, None when there is
-    none. ``split`` is False when the whole frame was left in eager; ``block`` then says what it is inside of, where that is why:
-    ``loop``, ``try`` or ``with``. ``id`` is torch's own (``GB0059``).
+    ``intent`` says who asked for it: ``user`` (``torch.compiler.disable``, ``graph_break()``), ``skiplist`` (torch: its own
+    list of code it never traces, or a ``graph_break()`` in a library's code), ``unsupported``. ``compile_id`` is the graph that
+    it ended, None when there is none. ``split`` is False when the whole frame was left in eager; ``block`` then says what it is
+    inside of, where that is why: ``loop``, ``try`` or ``with``. ``resumes`` is False where the frame is compiled up to the break,
+    and all that follows in it runs in eager. ``library`` is whose code breaks (``torch``, ``transformers``), empty for the
+    program's own; ``user`` then is the line of the program that leads there. ``id`` is torch's own (``GB0059``).
     """
 
     reason: str
@@ -75,6 +77,9 @@ class BreakInfo(Struct, frozen=True, gc=False, omit_defaults=True):
     frame: int | None = None
     split: bool = True
     block: str = ""
+    resumes: bool = True
+    library: str = ""
+    user: StackFrame | None = None
 
 
 class RecompileInfo(Struct, frozen=True, gc=False, omit_defaults=True):

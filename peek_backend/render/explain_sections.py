@@ -15,6 +15,7 @@ from peek_backend.analysis.times import PHASES, by_phase, recompile_share, spent
 from peek_backend.analysis.values import Failure, Value
 from peek_backend.analysis.why import Why, of_symbol
 from peek_backend.model import (
+    BreakInfo,
     CaptureRecord,
     Fact,
     FailedGuard,
@@ -29,6 +30,7 @@ from peek_backend.model import (
 from .labels import name_text, place_text, plural
 from .pages import Page
 
+ASKED = "Call to `torch._dynamo.graph_break()`"  # its explanation says no more than that
 FEW_BREAKS = 10
 FEW_RECOMPILES = 4
 FEW_FRAMES = 40
@@ -185,8 +187,10 @@ def break_lines(
     page.add(f"{number:>2}. {reason(row)}", hang=4)
     if row.place is not None:
         page.code(f"{place_text(row.place.file, row.place.line)}  {row.place.code}", indent=4)
+    if first.library and first.user is not None:
+        page.code(f"from {place_text(first.user.file, first.user.line)}  {first.user.code}", indent=4)
     page.add(consequence(record, row), indent=4)
-    if first.intent != "user" and first.explanation:
+    if first.intent != "user" and first.explanation and not first.reason.startswith(ASKED):
         page.add(_first_sentence(first.explanation), "dim", indent=4, hang=0)
     for text in row.rewrites[:advice]:
         fix(page, text, indent=4)
@@ -194,27 +198,60 @@ def break_lines(
 
 def reason(row: breaks_of.BreakPlace) -> str:
     """The reason in few words, with torch's id."""
-    asked = {"user": "asked for: ", "skiplist": "torch's skip list: "}.get(row.first.intent, "")
     id = f" ({row.first.id})" if row.first.id else ""
-    return f"{asked}{row.reason.replace('`', '')}{id}"
+    return f"{_asked(row.first)}{row.reason.replace('`', '')}{id}"
+
+
+def _asked(event: BreakInfo) -> str:
+    """Who wants the break, where somebody does."""
+    if event.intent == "user":
+        return "asked for: "
+    if event.intent != "skiplist":
+        return ""
+    listed = "intentionally marked" in event.explanation or event.reason.startswith("Skip inlining")
+    return "torch's skip list: " if listed else f"asked for by {event.library}: "
 
 
 def consequence(record: CaptureRecord, row: breaks_of.BreakPlace) -> str:
-    """``splits Model.forward, 3 times; 120 ops come after``."""
-    names = list(dict.fromkeys(_frame_name(record, event.frame) for event in row.events))
-    split = any(event.split for event in row.events)
-    what = "splits" if split else "leaves in eager:"
-    if not split and all(
-        record.frames[e.frame].outcome == "failed" for e in row.events if e.frame is not None
-    ):
-        what = "ends with an error:"
-    times = f", {len(row.events)} times" if len(row.events) > 1 else ""
-    after = (
-        f"; {plural(row.ops_after, 'op')} {'after it' if split else 'in what it calls'}"
-        if row.ops_after
-        else ""
-    )
-    return f"{what} {', '.join(names[:3])}{' …' if len(names) > 3 else ''}{times}{after}"
+    """``splits Model.forward, 3 times; leaves Model.loss in eager; 120 ops come after``: what it does to each frame."""
+    frames: dict[tuple[str, str], list[str]] = {}
+    for event in row.events:
+        frames.setdefault(_effect(record, event), []).append(_frame_name(record, event.frame))
+    parts = [f"{verb} {_named_frames(names)}{rest}{_times(names)}" for (verb, rest), names in frames.items()]
+    if row.ops_after:
+        where = "after it" if any(e.split and e.resumes for e in row.events) else "in what it calls"
+        parts.append(f"{plural(row.ops_after, 'op')} {where}")
+    return "; ".join(parts)
+
+
+def _effect(record: CaptureRecord, event: BreakInfo) -> tuple[str, str]:
+    """What a break does to its frame, as the words before its name and those behind it."""
+    frame = record.frames[event.frame] if event.frame is not None else None
+    if event.split and event.resumes:
+        return "splits", ""
+    if event.split:
+        line = _line_in(event, frame)
+        return "runs the rest of", f" in eager, from line {line} on" if line else " in eager"
+    if frame is not None and frame.outcome == "failed":
+        return "ends", " with an error"
+    return "leaves", " in eager"
+
+
+def _line_in(event: BreakInfo, frame: FrameRecord | None) -> int:
+    """The line of a frame that led to the break; 0 where the stack does not have it."""
+    if frame is None:
+        return 0
+    own = (frame.file, frame.name.partition(" ▸ ")[0].rpartition(".")[2])
+    return next((f.line for f in reversed(event.stack) if (f.file, f.function) == own), 0)
+
+
+def _named_frames(names: Sequence[str]) -> str:
+    known = list(dict.fromkeys(names))
+    return f"{', '.join(known[:3])}{' …' if len(known) > 3 else ''}"
+
+
+def _times(events: Sequence[str]) -> str:
+    return f", {len(events)} times" if len(events) > 1 else ""
 
 
 def _first_sentence(text: str) -> str:
