@@ -179,7 +179,7 @@ class _Comparison:
     def order_of_inputs(self) -> None:
         """Arguments in another order are another calling convention; a module's own parameters are handed over by torch."""
         order = [j for _, j in self.inputs]
-        arguments = [j for j in order if is_argument(self.new.inputs[j].name)]
+        arguments = [j for j in order if is_argument(self.new.inputs[j])]
         kept = {arguments[k] for k in longest_increasing(arguments)}
         names = [self.new.inputs[j].name for j in arguments if j not in kept]
         if names:

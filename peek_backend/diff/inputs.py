@@ -27,17 +27,17 @@ def match_inputs(
         left, right = {i for i, _ in pairs}, {j for _, j in pairs}
         free: dict[Hashable, list[int]] = {}
         for j in range(len(new) - 1, -1, -1):
-            if j not in right and is_argument(new[j].name):
+            if j not in right and is_argument(new[j]):
                 free.setdefault(key(new[j].type), []).append(j)
         for i, entry in enumerate(old):
-            if i not in left and is_argument(entry.name) and free.get(key(entry.type)):
+            if i not in left and is_argument(entry) and free.get(key(entry.type)):
                 pairs.append((i, free[key(entry.type)].pop()))
     return sorted(pairs)
 
 
-def is_argument(name: str) -> bool:
-    """Whether an input is an argument or local, known by its name alone: ``x``, ``batch[0]['ids']``, but not ``fc1.weight``."""
-    return "." not in name.partition("[")[0]
+def is_argument(entry: Input) -> bool:
+    """Whether an input is an argument or local: ``x``, ``batch[0]['ids']``, but not ``fc1.weight``, nor a ``(buffer)``."""
+    return not entry.kind and "." not in entry.name.partition("[")[0]
 
 
 def _shape_key(t: Type) -> Hashable:

@@ -93,10 +93,17 @@ class Place(Struct, frozen=True, gc=False):
 
 
 class Input(Struct, frozen=True, gc=False):
-    """A placeholder. ``name`` is its source: ``fc1.weight``, ``batch[0]['ids']``."""
+    """A placeholder. ``name`` is its source: ``fc1.weight``, ``batch[0]['ids']``.
+
+    ``kind`` is ``parameter`` or ``buffer`` where the name alone reads as an argument's: those of the compiled module itself.
+    """
 
     name: str
     type: Type = None
+    kind: str = ""
+
+
+INPUT_KINDS = ("parameter", "buffer")
 
 
 class Call(Struct, frozen=True, gc=False):

@@ -371,7 +371,7 @@ class _Section:
         return node.op not in ("placeholder", "output") and (node.body is None or node.op != "get_attr")
 
     def inputs(self) -> tuple[m.Input, ...]:
-        found: list[tuple[str, m.Type]] = []
+        found: list[tuple[str, m.Type, str]] = []
         for node in self.record.nodes:
             if node.op != "placeholder":
                 continue
@@ -381,9 +381,11 @@ class _Section:
                 continue
             self.stands[node.index] = len(found)
             name = node.source.input if node.source is not None and node.source.input else node.name
-            found.append((without_addresses(name), self.graph.types.of(node.value)))
-        names = _unique([name for name, _ in found])
-        return tuple([m.Input(name, kind) for name, (_, kind) in zip(names, found, strict=True)])
+            held = node.source.input_kind if node.source is not None and "." not in name else ""
+            kind = held if held in m.INPUT_KINDS else ""
+            found.append((without_addresses(name), self.graph.types.of(node.value), kind))
+        names = _unique([name for name, _, _ in found])
+        return tuple([m.Input(name, *rest) for name, (_, *rest) in zip(names, found, strict=True)])
 
     def size_symbol(self, node: NodeRecord) -> str | None:
         """The symbol that a placeholder carries when it is a size of another input: torch passes it beside that input."""

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from peek_backend.errors import PeekError, nearest
 from peek_backend.model.snapshot import (
+    INPUT_KINDS,
     SKIPPED_STATES,
     SLOT,
     Body,
@@ -393,7 +394,9 @@ class _Parser:
             self.fail(f"an input named {name} needs backticks", 8)
         if refs.setdefault(written, index) != index:
             self.fail(f"two inputs are named {name}", 8)
-        return Input(name, self.type(text[found.end() + 1 :].strip(" ")))
+        rest = text[found.end() + 1 :].strip(" ")
+        kind = next((kind for kind in INPUT_KINDS if f" {rest}".endswith(f" ({kind})")), "")
+        return Input(name, self.type(rest.removesuffix(f"({kind})").rstrip(" ")), kind)
 
     def type(self, text: str) -> Type:
         if text not in self.types:

@@ -167,7 +167,7 @@ class _Words(dict):
 def _inputs(inputs: Sequence[Input], names: Sequence[str], words: _Words) -> list[str]:
     width = max([len(n) for n in names if len(n) <= MAX_NAME_COLUMN], default=0) + 1
     return [
-        f"  in   {name + ':':<{width}} {words.of(i.type)}".rstrip()
+        f"  in   {name + ':':<{width}} {words.of(i.type)}{f' ({i.kind})' if i.kind else ''}".rstrip()
         for i, name in zip(inputs, names, strict=True)
     ]
 

@@ -192,6 +192,18 @@ def test_the_first_of_several_equal_ops_is_one_of_them():
     )
 
 
+def test_the_place_of_a_modules_own_buffer_is_no_calling_convention():
+    """Arguments in another order warn; a buffer between them may stand anywhere, and keeps its name."""
+    old = "graph f\n  in   x: f32[4]\n  in   scale: f32[4] (buffer)\n  in   y: f32[4]\n  out  x, scale, y\n"
+    moved = "graph f\n  in   scale: f32[4] (buffer)\n  in   x: f32[4]\n  in   y: f32[4]\n  out  x, scale, y\n"
+    swapped = (
+        "graph f\n  in   y: f32[4]\n  in   scale: f32[4] (buffer)\n  in   x: f32[4]\n  out  x, scale, y\n"
+    )
+    assert kinds(old, moved) == []
+    assert kinds(old, swapped) == ["input:order"]
+    assert kinds(old, old.replace("scale", "shift")) == ["input:removed", "input:added"]
+
+
 def test_a_size_that_two_symbols_claim_is_of_the_first():
     """A file in which one size stands behind two symbols is equal to itself, whatever else changes."""
     twice = DYNAMIC.replace("s0 = x.shape[0]", "s0 = x.shape[0], y.shape[0]")

@@ -355,3 +355,15 @@ def test_targets_have_one_name_in_all_versions(target: str, name: str, op: str):
     """Where torch keeps a function makes no difference; addresses go; the label's word is the op's own."""
     assert alias(target) == name
     assert op_name(name) == op
+
+
+def test_a_modules_own_parameter_is_told_from_an_argument():
+    """``self.scale`` of the compiled module is called ``scale``, as an argument would be; the file says which it is."""
+    record = two_inputs("s77", "s27")
+    graph = record.graphs[0]
+    x, y, *rest = graph.nodes
+    scale = replace(y, source=Source(input="scale", input_kind="buffer"))
+    held = canonicalise(replace(record, graphs=(replace(graph, nodes=(x, scale, *rest)),)))
+    assert [(entry.name, entry.kind) for entry in held.graphs[0].inputs] == [("x", ""), ("scale", "buffer")]
+    text = print_graph(held)
+    assert " (buffer)\n" in text and print_graph(parse_graph(text)) == text

@@ -128,7 +128,8 @@ TARGETS = (
 def sections(draw, bodies: range):
     """Inputs, nodes and output of one graph, which may call ``bodies``."""
     names = draw(st.lists(NAMES, max_size=4, unique=True))
-    inputs = tuple(m.Input(name, draw(TYPES)) for name in names)
+    kinds = st.sampled_from(["", *m.INPUT_KINDS])
+    inputs = tuple(m.Input(name, draw(TYPES), draw(kinds)) for name in names)
     labels = draw(st.lists(NAMES | st.sampled_from(["a.b", "a.b_1", "relu"]), max_size=5, unique=True))
     nodes = []
     pool = draw(st.lists(st.none() | PLACES, min_size=1, max_size=2))
@@ -209,7 +210,7 @@ ENV = st.fixed_dictionaries(
         "device": st.sampled_from(["cpu", "cuda:0", "meta"]),
         "grad": st.sampled_from(["on", "off", "mixed"]),
     },
-    optional={"dynamic": st.just("on") | NAMES.map(lambda name: f"mark({name}:0)"), "run": NAMES},
+    optional={"dynamic": st.just("on") | NAMES.filter(bool).map(lambda name: f"mark({name}:0)"), "run": NAMES},
 ).flatmap(lambda env: st.permutations(list(env.items())).map(tuple))
 COSTS = st.dictionaries(
     st.sampled_from(["flops", "bytes", "peak_memory", "parameters"]), st.integers(0, 2**80)
