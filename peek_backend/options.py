@@ -233,7 +233,12 @@ OPTIONS: dict[str, Option] = {
             _one_of("source of stages", STAGE_SOURCES),
             "'live' reads the graphs themselves and turns AOTAutograd's cache off; 'log' reads their text and keeps it",
         ),
-        Option("inner_options", _inner_options, "options of the inner backend itself", variable=False),
+        Option(
+            "inner_options",
+            _inner_options,
+            "options of the inner backend itself; for Inductor also its mode",
+            variable=False,
+        ),
         Option("file", _file, "stream to print to; stderr without it", variable=False),
     )
 }

@@ -37,14 +37,16 @@ def backend_names() -> list[str]:
 
 
 DECOMPOSITIONS = "decompositions"
-"""The one key of ``inner_options`` that is no setting of Inductor's: a table of decompositions, as ``compile_fx`` takes it."""
+"""The key of ``inner_options`` that holds a table of decompositions, as Inductor's ``compile_fx`` takes it."""
+MODE = "mode"
+"""The key that holds Inductor's mode: ``torch.compile`` takes no ``mode=`` beside ``options=``, where peek's own stand."""
 
 
 def check_inner_options(
     inner: str | Callable[..., Any] | None, mode: str | None, options: Mapping[str, Any] | None
 ) -> None:
     """Raises PeekError for a mode or an option that the inner backend would refuse; of Inductor's its own checks ask."""
-    settings = _settings(options)
+    mode, settings = _settings(inner, mode, options)
     if inner is None and settings:
         raise PeekError(
             f"inner_options without an inner backend: {', '.join(settings)}",
@@ -70,12 +72,27 @@ def _refused(error: RuntimeError, mode: str | None, settings: Mapping[str, Any])
     if mode and "mode" in text:
         from torch._inductor import list_mode_options
 
-        return unknown_name("mode of Inductor", mode, ["default", *list_mode_options()])
+        return unknown_name("mode of Inductor", mode, dict.fromkeys(["default", *list_mode_options()]))
     return PeekError("inner_options: Inductor refuses a value", text, "see torch._inductor.config")
 
 
-def _settings(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {k: v for k, v in (options or {}).items() if k != DECOMPOSITIONS}
+def _settings(
+    inner: str | Callable[..., Any] | None, mode: str | None, options: Mapping[str, Any] | None
+) -> tuple[str | None, dict[str, Any]]:
+    """Inductor's mode and its options; a mode that stands among the options is taken from them. PeekError where there are two."""
+    rest = {k: v for k, v in (options or {}).items() if k != DECOMPOSITIONS}
+    if inner != INDUCTOR or MODE not in rest:
+        return mode, rest
+    given = rest.pop(MODE)
+    if not isinstance(given, str):
+        raise PeekError(
+            f"bad mode of Inductor in inner_options: {given!r}", "a mode is a word", "write 'max-autotune'"
+        )
+    if mode and given != mode:
+        raise PeekError(
+            f"two modes: {mode!r} and {given!r}", "the second is in inner_options", "give one of them"
+        )
+    return given, rest
 
 
 def hand_on(
@@ -126,7 +143,7 @@ def _inductor(
     gm: fx.GraphModule, example_inputs: Sequence[Any], mode: str | None, options: Mapping[str, Any] | None
 ) -> Callable[..., Any]:
     """Inductor through torch's own wrapper, which turns a mode and options into patches of its config."""
-    wrapper = torch._TorchCompileInductorWrapper(mode, _settings(options), None)
+    wrapper = torch._TorchCompileInductorWrapper(*_settings(INDUCTOR, mode, options), None)
     table = (options or {}).get(DECOMPOSITIONS)
     if table is None:
         return wrapper(gm, example_inputs)

@@ -90,6 +90,10 @@ def test_llama(tmp_path):
         ({"max_autotun": True}, None, "did you mean 'max_autotune'"),
         ({"max_autotune": "yes"}, None, "Unexpected type of attr max_autotune, got str should be bool"),
         ({}, "max-autotun", "did you mean 'max-autotune'"),
+        ({"mode": "max-autotun"}, None, "did you mean 'max-autotune'"),
+        ({"mode": 3}, None, "bad mode of Inductor in inner_options: 3"),
+        ({"mode": "max"}, None, "known: default, lite, max-autotune,"),
+        ({"mode": "default"}, "max-autotune", "two modes: 'max-autotune' and 'default'"),
     ],
 )
 def test_bad_options_of_inductor(options, mode, said):
@@ -142,7 +146,10 @@ def test_options_and_mode_reach_inductor(monkeypatch):
         "stages": "joint",
     }
     torch.compile(lambda x: x + 1, backend="peek", options=options)(torch.ones(2))
-    assert seen == [{"epilogue_fusion": False}]
+    options["inner_options"] = {"mode": "max-autotune-no-cudagraphs", "epilogue_fusion": False}
+    torch.compile(lambda x: x + 2, backend="peek", options=options)(torch.ones(2))
+    tuned = torch._inductor.list_mode_options("max-autotune-no-cudagraphs")
+    assert seen == [{"epilogue_fusion": False}, {**tuned, "epilogue_fusion": False}]
 
 
 def refuse(gm, inputs):
