@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
+from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
@@ -205,6 +207,44 @@ def _held_values(module: torch.nn.Module) -> Iterator[Any]:
 def _tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     for table in (module._parameters, module._buffers, module.__dict__):
         yield from ((name, value) for name, value in table.items() if isinstance(value, torch.Tensor))
+
+
+class NotingMode(FakeTensorMode):
+    """Notes the ops that run outside of compiles and captured graphs, which no graph has: ``eager``, with how often."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**how)
+        self.eager: Counter[str] = Counter()
+        self._inside = False  # an op that is made of others counts once
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        outer = self._inside
+        if not outer and isinstance(func, torch._ops.OpOverload) and _computes(func) and _is_eager():
+            self.eager[f"{func.namespace}::{func.overloadpacket.__name__}"] += 1
+        self._inside = True
+        try:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        finally:
+            self._inside = outer
+
+
+def _computes(func: torch._ops.OpOverload) -> bool:
+    """Whether an op makes or changes data, and is no view."""
+    if func.namespace in ("prim", "prims") or func.overloadpacket.__name__ in ("detach", "_unsafe_view"):
+        return False
+    returns = func._schema.returns
+    tells = [r for r in returns if r.alias_info is None or r.alias_info.is_write]
+    return bool(tells) or func._schema.is_mutable
+
+
+def _is_eager() -> bool:
+    """Whether neither a compile nor a captured graph runs in this thread."""
+    if TracingContext.try_get() is not None:
+        return False
+    frame = sys._getframe(1)
+    while frame is not None and not frame.f_code.co_filename.startswith("<eval_with_key>"):
+        frame = frame.f_back
+    return frame is None
 
 
 class Fakes:

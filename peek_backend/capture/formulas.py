@@ -73,6 +73,34 @@ def _distance(a: torch.Tensor, b: torch.Tensor, *_rest: Any, **_kw: Any) -> Any:
     return 2 * math.prod(a.shape[:-1]) * b.shape[-2] * (a.shape[-1] + 2)
 
 
+def _trilinear(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+    expand_a: Sequence[int],
+    expand_b: Sequence[int],
+    expand_c: Sequence[int],
+    summed: Sequence[int],
+    *_rest: Any,
+    **_kw: Any,
+) -> Any:
+    """``nn.Bilinear``: a product of ``a`` and ``b``, summed where ``c`` has no dim, then one with ``c`` (ATen/native/Linear.cpp).
+
+    Each tensor lacks the dims that it is expanded by; a product without a sum is elementwise, and counts nothing.
+    """
+    sizes: dict[int, Any] = {}
+    dims = []
+    for tensor, expanded in ((a, expand_a), (b, expand_b), (c, expand_c)):
+        own = [d for d in range(tensor.dim() + len(expanded)) if d not in expanded]
+        sizes.update(zip(own, tensor.shape, strict=True))
+        dims.append(set(own))
+    first = dims[0] | dims[1]
+    early = {d for d in summed if d not in dims[2]}
+    second = (first - early) | dims[2]
+    products = [group for group, sums in ((first, early), (second, set(summed) - early)) if sums]
+    return sum(2 * math.prod(sizes[d] for d in group) for group in products)
+
+
 def _recurrent(x: torch.Tensor, *weights: Any, **_kw: Any) -> Any:
     """Every step multiplies its input and the state before it with all gates' matrices; biases, the 1-d ones, are added."""
     matrices = [w for w in tensors_in(weights[:2]) if w.dim() == 2]
@@ -107,6 +135,7 @@ _OWN = {
     "_grouped_mm": _grouped,
     "_scaled_grouped_mm": _grouped,
     "_euclidean_dist": _distance,
+    "_trilinear": _trilinear,
 }
 _FORMULAS: dict[Any, Callable[..., Any]] = {
     getattr(_ATEN, name): formula for name, formula in _OWN.items() if hasattr(_ATEN, name)
@@ -119,7 +148,7 @@ def has_formula(packet: Any) -> bool:
 
 
 _UNCOUNTED = ("linalg_", "_linalg_", "cholesky", "_cholesky", "triangular_solve", "lu_", "ormqr", "geqrf", "_fft_",
-              "_cudnn_rnn", "_miopen_rnn", "_trilinear", "_cdist_", "_pdist_", "histogram")  # fmt: skip
+              "_cudnn_rnn", "_miopen_rnn", "_cdist_", "_pdist_", "histogram")  # fmt: skip
 _ARE_CHECKS = ("_linalg_check_errors", "linalg_vector_norm", "linalg_cross")
 
 

@@ -40,13 +40,15 @@ def played(device: torch.device, by: torch.device) -> Iterator[None]:
 
 
 def _moved_to(device: torch.device, by: torch.device) -> Callable[..., Any]:
+    @_no_frame
     def other(value: Any) -> Any:
         if isinstance(value, str) and value.partition(":")[0] == device.type:
             return by
         return by if isinstance(value, torch.device) and value.type == device.type else value
 
     def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        return _TO(self, *[other(a) for a in args], **{name: other(a) for name, a in kwargs.items()})
+        moved = dict(zip(kwargs, map(other, kwargs.values()), strict=True))
+        return _TO(self, *map(other, args), **moved)  # a comprehension would be a frame to Dynamo
 
     return _no_frame(to)
 

@@ -46,7 +46,8 @@ class DryRun(Struct, frozen=True, omit_defaults=True):
 
     ``optimizer`` names the optimizer whose state a training step keeps; ``modules`` maps module paths to class names,
     ``sizes`` the names that the caller gave dims (``batch``) to the symbols they became. ``assumed`` are the hints that were
-    taken for values read from data, by line (``model.py:120``) or symbol.
+    taken for values read from data, by line (``model.py:120``) or symbol. ``eager`` are the ATen ops that ran outside of all
+    graphs, with how often; views are left out.
     """
 
     device: str
@@ -56,3 +57,4 @@ class DryRun(Struct, frozen=True, omit_defaults=True):
     modules: dict[str, str] = {}
     sizes: dict[str, str] = {}
     assumed: dict[str, str] = {}
+    eager: dict[str, int] = {}

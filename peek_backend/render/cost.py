@@ -74,7 +74,7 @@ def summary(record: CaptureRecord, sizes: Sizes | None = None) -> str:
     )
     lines.append(moved + intensity)
     lines += [f"not counted: {plural(count, 'node')}: {why}" for why, count in found.unknown]
-    lines += _in_eager(record)
+    lines += _outside_graphs(record) + _in_eager(record) + _stand_ins(record)
     lines += _without_backward(record)
     return "\n".join(lines)
 
@@ -98,6 +98,37 @@ _MOST_EAGER = 3
 def outside(record: CaptureRecord) -> list[FrameRecord]:
     """Frames that Dynamo left to eager: what they do themselves is in no graph, and so has no price."""
     return [f for f in record.frames if f.outcome in ("skipped", "limit", "failed")]
+
+
+def _outside_graphs(record: CaptureRecord) -> list[str]:
+    """The ops that ran in no graph."""
+    ops = record.dryrun.eager if record.dryrun is not None else {}
+    if not ops:
+        return []
+    named = [f"{name} ×{count}" if count > 1 else name for name, count in ops.items()]
+    more = f", {plural(len(named) - _MOST_OPS, 'more')}" if len(named) > _MOST_OPS else ""
+    return [
+        f"not counted: {plural(sum(ops.values()), 'op')} outside of all graphs: {', '.join(named[:_MOST_OPS])}{more}"
+    ]
+
+
+_MOST_OPS = 6
+
+
+def _stand_ins(record: CaptureRecord) -> list[str]:
+    """Which kernels of the CPU stand in the graphs for those of the device that was asked for."""
+    if record.dryrun is None or record.dryrun.device.partition(":")[0] == "cpu":
+        return []
+    targets = {
+        n.target for g in record.graphs for n in g.nodes if n.op == "call_function" and "_for_cpu" in n.target
+    }
+    if not targets:
+        return []
+    names = sorted({t.removeprefix("aten.").partition(".")[0] for t in targets})
+    device = record.dryrun.device
+    return [
+        f"traced on the CPU: {', '.join(names)} {'stands' if len(names) == 1 else 'stand'} for {device}'s own fused kernel"
+    ]
 
 
 def _in_eager(record: CaptureRecord) -> list[str]:
@@ -294,6 +325,7 @@ def as_data(record: CaptureRecord, sizes: Sizes | None = None, *, depth: int | N
         "intensity": found.intensity,
         "unknown": [{"why": why, "nodes": count} for why, count in found.unknown],
         "assumed": dict(record.dryrun.assumed) if record.dryrun is not None else {},
+        "outside": dict(record.dryrun.eager) if record.dryrun is not None else {},
         "no_backward": [{"graph": key, "why": why} for key, why in missing_backwards(record)],
         "eager": [{"frame": f.name, "why": f.reason, "fix": f.fix} for f in outside(record)],
         "modules": [_module_data(line) for line in by_module(record, sizes, depth=depth, fold=False)],

@@ -6,6 +6,7 @@ import json
 import resource
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
@@ -249,6 +250,47 @@ def test_a_backward_that_is_missing_is_told_with_its_reason(monkeypatch):
     assert json.loads(failed.to_json())["no_backward"][0]["graph"] == "0/0"
 
 
+def test_ops_outside_of_graphs_are_told():
+    """What runs in eager around a break has no price, and is named; what runs in the graphs is not."""
+
+    def around(x, w):
+        y = x @ w
+        torch._dynamo.graph_break()
+        torch._dynamo.disable(lambda: y.sin_().mul(2).view(-1))()
+        return y @ w
+
+    record = peek_backend.dryrun(around, "f32[8, 8]", "f32[8, 8]")
+    assert record.dryrun.eager == {"aten::sin_": 1, "aten::mul": 1}
+    assert "not counted: 2 ops outside of all graphs: aten::sin_, aten::mul" in str(record.cost)
+    assert peek_backend.dryrun(torch.sin, "f32[2]").dryrun.eager == {}
+
+
+def test_a_dynamically_quantized_model_is_not_free():
+    """Its products, which Dynamo leaves to eager, are told as not counted."""
+    if "fbgemm" not in torch.backends.quantized.supported_engines:
+        pytest.skip("this torch has no quantized kernels for this CPU")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.ao is to be replaced
+        quantized = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(64, 32)), {nn.Linear})
+    assert "quantized::linear_dynamic" in str(peek_backend.dryrun(quantized, "f32[4, 64]").cost)
+
+
+def test_kernels_of_the_cpu_are_told_where_they_stand_for_the_devices():
+    """Attention that was traced by the CPU's kernel says so where another device was asked for."""
+
+    def attend(q):
+        return nn.functional.scaled_dot_product_attention(q, q, q)
+
+    how = {"train": True, "device": "cuda"}
+    told = str(peek_backend.dryrun(attend, "f32[1, 2, 16, 8] grad", **how).cost)
+    if torch.cuda.is_available():
+        assert "_for_cpu" not in told
+    else:
+        assert "_for_cpu_backward stand for cuda's own fused kernel" in told
+    how["device"] = "cpu"
+    assert "stand for" not in str(peek_backend.dryrun(attend, "f32[1, 2, 16, 8] grad", **how).cost)
+
+
 def branching(x):
     y = x.sin()
     if y.sum() > 0:
@@ -466,6 +508,21 @@ def test_the_command_line_shows_a_training_step(dryrun, tmp_path):
         "forward",
         "backward",
     }
+
+
+def test_the_command_line_draws_heat(dryrun, tmp_path):
+    """``--heat`` colours the picture of ``-o``; without a picture to colour, nothing is traced."""
+    done = dryrun("Net", "--input", "f32[8, 64]", "-o", "net.dot", "--heat", "flops")
+    assert done.code == 0, done.err
+    text = (tmp_path / "net.dot").read_text()
+    assert "FLOPs of each box" in text and "· 50 %" in text and "worked out from shapes" not in text
+    for wrong in (
+        ("-o", "net.json", "--heat", "flops"),
+        ("--heat", "flops"),
+        ("-o", "x.dot", "--heat", "flop"),
+    ):
+        done = dryrun("Net", "--input", "f32[8, 64]", *wrong)
+        assert done.code == 2 and "heat" in done.err and not done.out
 
 
 def test_the_command_line_evaluates_symbols(dryrun):
