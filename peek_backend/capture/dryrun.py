@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
@@ -21,7 +22,7 @@ from ..model import CaptureRecord, DryRun, TensorMeta
 from ..model.inputs import TensorSpec
 from .attention import fused_with_dropout
 from .cost import pricing
-from .fakes import Fakes, NotingMode, built, check_unreal, held_tensors, settle_lazy
+from .fakes import Fakes, built, check_unreal, held_tensors, note_eager, settle_lazy
 from .hints import Hints, hinted
 from .inputs import build, check_call, check_signature
 from .inspection import inspect_call, roots
@@ -77,7 +78,8 @@ def _tried(
     asked = asked._replace(unbacked=asked.unbacked or bool(hints))
     real = _usable(wanted)
     env = ShapeEnv() if asked.unbacked else None  # without one, a size read from data ends the run
-    mode = NotingMode(allow_non_fake_inputs=True, shape_env=env)
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=env)
+    eager = note_eager(mode)
     with random_state_kept():
         function = _made(target, bool(args or kwargs or inputs))
         given, keywords = _arguments(args, kwargs, inputs)
@@ -89,7 +91,7 @@ def _tried(
     about = _about(modules, wanted, asked)
     with hinted(hints):
         record = _traced(function, (given, keywords), modules, fakes, asked, about, hints)
-    record = _with_eager(_named(hints.told(record), (args, kwargs)), mode)
+    record = _with_eager(_named(hints.told(record), (args, kwargs)), eager)
     record = record if real else relabelled(record, "cpu", str(wanted))
     hints.check_used(record)
     return record
@@ -172,10 +174,10 @@ def _finished(record: CaptureRecord, about: DryRun) -> CaptureRecord:
     return msgspec.structs.replace(record, dryrun=about)
 
 
-def _with_eager(record: CaptureRecord, mode: NotingMode) -> CaptureRecord:
-    if not mode.eager or record.dryrun is None:
+def _with_eager(record: CaptureRecord, eager: Mapping[str, int]) -> CaptureRecord:
+    if not eager or record.dryrun is None:
         return record
-    about = msgspec.structs.replace(record.dryrun, eager=dict(mode.eager.most_common()))
+    about = msgspec.structs.replace(record.dryrun, eager=dict(sorted(eager.items(), key=lambda e: -e[1])))
     return msgspec.structs.replace(record, dryrun=about)
 
 

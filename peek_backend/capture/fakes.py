@@ -209,23 +209,26 @@ def _tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
         yield from ((name, value) for name, value in table.items() if isinstance(value, torch.Tensor))
 
 
-class NotingMode(FakeTensorMode):
-    """Notes the ops that run outside of compiles and captured graphs, which no graph has: ``eager``, with how often."""
+def note_eager(mode: FakeTensorMode) -> Counter[str]:
+    """From now on the ops that ``mode`` runs outside of compiles and captured graphs, which no graph has, with how often.
 
-    def __init__(self, **how: Any) -> None:
-        super().__init__(**how)
-        self.eager: Counter[str] = Counter()
-        self._inside = False  # an op that is made of others counts once
+    The mode stays of its own class, by which higher-order ops find their rules.
+    """
+    found: Counter[str] = Counter()
+    real, inside = mode.dispatch, [False]
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        outer = self._inside
+    def noting(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        outer = inside[0]  # an op that is made of others counts once
         if not outer and isinstance(func, torch._ops.OpOverload) and _computes(func) and _is_eager():
-            self.eager[f"{func.namespace}::{func.overloadpacket.__name__}"] += 1
-        self._inside = True
+            found[f"{func.namespace}::{func.overloadpacket.__name__}"] += 1
+        inside[0] = True
         try:
-            return super().__torch_dispatch__(func, types, args, kwargs)
+            return real(func, types, args, kwargs)
         finally:
-            self._inside = outer
+            inside[0] = outer
+
+    mode.dispatch = noting  # type: ignore[method-assign]
+    return found
 
 
 def _computes(func: torch._ops.OpOverload) -> bool:
