@@ -286,7 +286,9 @@ class _Sums:
         """Note what a node costs at its own module; ``lines`` adds it to those above."""
         cost = node.cost
         assert cost is not None
-        flops, read, written = (_at(self._sizes, x, graph) for x in (cost.flops, cost.read, cost.written))
+        flops, read, written = cost.flops, cost.read, cost.written
+        if self._sizes is not None:
+            flops, read, written = (self._sizes.at(x, graph) for x in (flops, read, written))
         if not (flops or read or written):
             return
         path = node.source.module if node.source is not None else ""

@@ -291,8 +291,9 @@ def describe_run(graph: GraphRecord, parent: Module, run: list[Module], reads: l
     own = _own_inputs(graph, reads, instance)
     differences: list[Difference] = []
     for twins in zip(*members, strict=True):
-        facets = [_facets(graph.nodes[i]) for i in twins]
-        differences.extend(_compare(twins[0], facets, paths))
+        nodes = [graph.nodes[i] for i in twins]
+        if not _all_alike(nodes):
+            differences.extend(_compare(twins[0], [_facets(node) for node in nodes], paths))
         operands = zip(*(reads[i] for i in twins), strict=True)
         for sources in operands:
             outside = [(r, path) for r, path in zip(sources, paths, strict=True) if r not in instance]
@@ -311,6 +312,32 @@ def _own_inputs(graph: GraphRecord, reads: list[list[int]], instance: dict[int, 
             if is_inlet(graph.nodes[ref]):
                 readers.setdefault(ref, set()).add(number)
     return {ref for ref, numbers in readers.items() if len(numbers) == 1}
+
+
+def _all_alike(nodes: list[NodeRecord]) -> bool:
+    """Whether it is plain, before anything is made to compare, that no facet differs: so it is nearly everywhere."""
+    first, *others = nodes
+    key = _type_key(first.value)
+    if any(_type_key(node.value) != key for node in others):
+        return False
+    if is_inlet(first):
+        return True
+    return all(
+        _same_constants(first.args, node.args) and _same_kwargs(first.kwargs, node.kwargs) for node in others
+    )
+
+
+def _same_kwargs(a: dict[str, Arg], b: dict[str, Arg]) -> bool:
+    return a.keys() == b.keys() and all(_same_constants(arg, b[name]) for name, arg in a.items())
+
+
+def _same_constants(a: Arg, b: Arg) -> bool:
+    """Whether two arguments have equal `_constants`."""
+    if type(a) is not type(b):
+        return False
+    if type(a) is Leaf:
+        return (a.node is not None and b.node is not None) or _constants(a) == _constants(b)
+    return len(a) == len(b) and all(map(_same_constants, a, b)) if type(a) is tuple else a == b
 
 
 _Facet = tuple[Hashable, Any]

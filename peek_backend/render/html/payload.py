@@ -48,24 +48,23 @@ MAX_TEXT = 2_000
 """Characters of one text that the page keeps: a 100 kB repr is shortened, its length told."""
 
 
-class Strings:
-    """Texts by number, each once; long ones lose their middle."""
+class Strings(dict):
+    """Texts by number, each once, None as -1; long ones lose their middle. A text gets its number when it is first asked for."""
 
     def __init__(self) -> None:
-        self.index: dict[str, int] = {}
+        super().__init__({None: -1})
+
+    def __missing__(self, text: str) -> int:
+        number = self[text] = len(self) - 1
+        return number
 
     def add(self, text: str | None) -> int:
         """The number of ``text``; -1 for None."""
-        if text is None:
-            return -1
-        number = self.index.get(text)
-        if number is None:
-            number = self.index[text] = len(self.index)
-        return number
+        return self[text]
 
     def texts(self) -> list[str]:
         """All texts in order of their numbers, without lone surrogates (JSON in UTF-8 has none)."""
-        return [clean(text) for text in self.index]
+        return [clean(text) for text in self if text is not None]
 
 
 def clean(text: str) -> str:
@@ -95,7 +94,7 @@ def capture_payload(
     graphs = _graphs(record, strings, values, 0, views)
     if base is not None:
         graphs += [graph | {"side": "before"} for graph in _graphs(base, strings, values, len(graphs), ())]
-    files = {path: text.splitlines() for path, text in (sources or {}).items() if path in strings.index}
+    files = {path: text.splitlines() for path, text in (sources or {}).items() if path in strings}
     changed = [path for path, lines in files.items() if not _is_unchanged(record, path, lines)]
     return {
         "version": VERSION,
@@ -324,7 +323,7 @@ def node_columns(
     view: GraphView, strings: Strings, values: Values, keys: Mapping[str, int]
 ) -> dict[str, list]:
     """Nodes as columns; texts and values are numbers, ``refs`` all references of all nodes in one list."""
-    add, graph, hints = strings.add, view.graph, view.hints
+    add, graph, hints = strings.__getitem__, view.graph, view.hints
     nodes, marks, names = graph.nodes, _Marks(), view.names
     sources = [node.source or _NO_SOURCE for node in nodes]
     refs = [node_refs(node) for node in nodes]
