@@ -50,10 +50,14 @@ class Gradient(Struct, frozen=True):
 
 
 class Tangent(Struct, frozen=True):
-    """A gradient that arrives; ``output`` is the ordinal of the program's output, None for a mutated input or a base."""
+    """A gradient that arrives; ``output`` is the ordinal of the program's output, None for a mutated input or a base.
+
+    ``known`` is False where the capture does not tell (torch's log on torch 2.8).
+    """
 
     node: NodeRecord
     output: int | None
+    known: bool = True
 
 
 class AutogradView(Struct, frozen=True):
@@ -163,7 +167,11 @@ def _tangents(backward: GraphRecord) -> Iterator[Tangent]:
     outputs = iter(backward.lowering.tangents if backward.lowering else ())
     for node in backward.nodes:
         if node.op == "placeholder" and "tangent" in node.name:
-            yield Tangent(node, next(outputs, None))
+            output = next(outputs, _UNTOLD)
+            yield Tangent(node, None, known=False) if output is _UNTOLD else Tangent(node, output)
+
+
+_UNTOLD = object()
 
 
 def _gradients(backward: GraphRecord, names: Sequence[str]) -> Iterator[Gradient]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch.utils import _dtype_abbrs
 
@@ -44,6 +44,39 @@ _OPERATORS: dict[type, str] = {
     ast.RShift: "rshift", ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
     ast.USub: "neg", ast.Invert: "invert", ast.Not: "not_", ast.UAdd: "pos",
 }  # fmt: skip
+
+
+class Descriptors(NamedTuple):
+    """What the comments beside the inputs and outputs of a printed graph say (torch 2.9 and later).
+
+    ``inputs`` has the ordinal of each placeholder that is an input of AOTAutograd's, or a part of one; ``tangents`` each
+    tangent's output, None for a mutated input or a base; ``gradients`` for each output the input whose gradient it is.
+    """
+
+    inputs: dict[str, int]
+    tangents: dict[str, int | None]
+    gradients: tuple[int | None, ...]
+
+
+_DESCRIBED_INPUT = re.compile(r"^\s*(\w+)(?:: \".*?\")?,?\s+# (\w+AOTInput\(.*\))\s*$", re.MULTILINE)
+_DESCRIBED_OUTPUT = re.compile(r"^\s*\w+,\s+# (None|\w+AOTOutput\(.*\))\s*$", re.MULTILINE)
+_INPUT = re.compile(r"\bPlainAOTInput\(idx=(\d+)\)")
+_OUTPUT = re.compile(r"\bPlainAOTOutput\(idx=(\d+)\)")
+_NO_OUTPUT = ("InputMutationAOTOutput", "IntermediateBaseAOTOutput")
+
+
+def descriptors(text: str) -> Descriptors:
+    """The descriptors that torch prints beside a graph's inputs and outputs; nothing where it prints none."""
+    inputs: dict[str, int] = {}
+    tangents: dict[str, int | None] = {}
+    for name, told in _DESCRIBED_INPUT.findall(text):
+        if told.startswith("TangentAOTInput"):
+            output = None if any(kind in told for kind in _NO_OUTPUT) else _OUTPUT.search(told)
+            tangents[name] = int(output[1]) if output else None
+        elif (found := _INPUT.search(told)) is not None:
+            inputs[name] = int(found[1])
+    ends = [_INPUT.search(told) for told in _DESCRIBED_OUTPUT.findall(text)]
+    return Descriptors(inputs, tangents, tuple([int(found[1]) if found else None for found in ends]))
 
 
 def parse_graph(text: str, template: GraphRecord) -> GraphRecord:

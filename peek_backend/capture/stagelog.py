@@ -10,18 +10,18 @@ import contextlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from ..model import CacheOutcome, GraphRecord, Problem, StageInfo
+from ..model import Arg, CacheOutcome, GraphRecord, Problem, Source, StageInfo
 from .inductor import AOT_AUTOGRAD, FX_GRAPH, asks_fx_cache
 from .kernels import kernel_nodes, parse_code
 from .listeners import Emit
-from .printed import parse_graph
+from .printed import Descriptors, descriptors, parse_graph
 from .provenance import Trail
-from .stagereader import CALLS, Wanted, template_of, with_origins
+from .stagereader import CALLS, Wanted, inputs_of, template_of, with_inputs, with_origins
 from .tracelog import TraceHandler, listen_to_trace
 
 _GRAPHS = {
@@ -35,9 +35,14 @@ _LOCK = threading.Lock()
 
 
 @contextlib.contextmanager
-def reading_log(dynamo: GraphRecord, wanted: Wanted, emit: Emit) -> Iterator[LogReader]:
-    """Read what the log says of the backend call inside the block, and of its backward when that compiles later."""
-    reader = LogReader(dynamo, wanted, emit)
+def reading_log(
+    dynamo: GraphRecord, wanted: Wanted, emit: Emit, flat: Sequence[int] | None = None
+) -> Iterator[LogReader]:
+    """Read what the log says of the backend call inside the block, and of its backward when that compiles later.
+
+    ``flat`` as of a StageReader.
+    """
+    reader = LogReader(dynamo, wanted, emit, flat)
     handler = _Handler(reader)
     with _LOCK:
         _OPEN.append(handler)
@@ -59,10 +64,14 @@ def close_logs() -> None:
 class LogReader:
     """Turns the texts of one backend call into records, each linked to the stage before."""
 
-    def __init__(self, dynamo: GraphRecord, wanted: Wanted, emit: Emit):
+    def __init__(self, dynamo: GraphRecord, wanted: Wanted, emit: Emit, flat: Sequence[int] | None = None):
         self._dynamo, self._wanted, self._emit = dynamo, wanted, emit
         self._trail = Trail(dynamo)
         self._info = StageInfo(by=wanted.by)
+        self._entries = [n for n in dynamo.nodes if n.op == "placeholder"]
+        self._flat = tuple(flat if flat is not None else range(len(self._entries)))
+        self._inputs: dict[str, Source] = {}
+        self._tangents: tuple[int | None, ...] = ()
         self._records: dict[str, GraphRecord] = {}
         self._texts: dict[str, str] = {}
         self._aot_cache: CacheOutcome | None = None
@@ -103,7 +112,8 @@ class LogReader:
 
     def _graph(self, stage: str, text: str) -> None:
         self.seen.add(stage)
-        record = parse_graph(text, template_of(self._dynamo, stage))
+        told = descriptors(text)
+        record = self._with_inputs(parse_graph(text, template_of(self._dynamo, stage)), told)
         if stage in ("joint", "inference"):
             origins = self._trail.traced_by_line(record)
         else:
@@ -112,7 +122,47 @@ class LogReader:
         self._trail.add_record(stage, record.key if wanted else None, record, origins)
         if wanted:
             info = msgspec.structs.replace(self._info, compiled=False if stage == "backward" else None)
+            info = self._with_ordinals(stage, record, told, info)
             self._send(stage, with_origins(record, origins, self._with_counts(stage, record, info)))
+
+    def _with_inputs(self, record: GraphRecord, told: Descriptors) -> GraphRecord:
+        """Inputs get the names that the program has for them, saved values the lines of the forward's nodes."""
+        for name, ordinal in self._ordinals(record, told).items():
+            if (source := self._entries[ordinal].source) is not None:
+                self._inputs[name] = source
+        forward = self._records.get("forward")
+        lines = {n.name: n.source for n in forward.nodes if n.source} if forward else {}
+        return with_inputs(record, {**lines, **self._inputs})
+
+    def _ordinals(self, record: GraphRecord, told: Descriptors) -> dict[str, int]:
+        """Which of Dynamo's inputs each placeholder is: by its descriptor; without any, by the order where there are as many."""
+        order = told.inputs
+        if not order and record.stage != "backward":
+            own = [n.name for n in record.nodes if n.op == "placeholder" and "tangents" not in n.name]
+            order = {name: i for i, name in enumerate(own)} if len(own) == len(self._flat) else {}
+        return {name: self._flat[i] for name, i in order.items() if i < len(self._flat)}
+
+    def _with_ordinals(
+        self, stage: str, record: GraphRecord, told: Descriptors, info: StageInfo
+    ) -> StageInfo:
+        """Which output each tangent belongs to and which input each gradient, as far as the text says."""
+        placeholders = [n for n in record.nodes if n.op == "placeholder"]
+        if told.tangents:
+            self._tangents = tuple([told.tangents.get(n.name) for n in placeholders if "tangents" in n.name])
+        ordinals = self._ordinals(record, told)
+        info = msgspec.structs.replace(info, inputs=tuple([ordinals.get(n.name) for n in placeholders]))
+        if stage not in ("joint", "backward"):
+            return info
+        gradients = self._gradients(record, told) if stage == "backward" else ()
+        return msgspec.structs.replace(info, tangents=self._tangents, gradients=gradients)
+
+    def _gradients(self, backward: GraphRecord, told: Descriptors) -> tuple[int | None, ...]:
+        """Each output's input: by descriptors, a None that has none by its place; without any, by the order of inputs."""
+        count = len(outputs_of(backward))
+        found = told.gradients if len(told.gradients) == count else (None,) * count
+        if count == len(self._flat) and all(i in (None, at) for at, i in enumerate(found)):
+            return self._flat
+        return tuple([self._flat[i] if i is not None and i < len(self._flat) else None for i in found])
 
     def _with_counts(self, stage: str, record: GraphRecord, info: StageInfo) -> StageInfo:
         """Which outputs of a forward are saved: those after the ones that the backward's inputs do not name."""
@@ -142,6 +192,8 @@ class LogReader:
         if not post_grad or not {"post_grad", "kernels"} & self._wanted.stages:
             return
         record = parse_graph(post_grad, template_of(self._dynamo, "post_grad", shown))
+        half = self._records.get(self._part)
+        record = with_inputs(record, inputs_of(half)[0] if half else self._inputs)
         origins = self._trail.lowered_by_name(record, (self._part, "joint"), "a post-grad pass of Inductor")
         wanted = "post_grad" in self._wanted
         self._trail.add_record("post_grad", record.key if wanted else None, record, origins)
@@ -156,6 +208,7 @@ class LogReader:
         nodes = kernel_nodes(code)
         origins = self._trail.kernels(nodes, code, post_grad, None)
         record = msgspec.structs.replace(template_of(self._dynamo, "kernels", part), nodes=nodes)
+        record = with_inputs(record, *inputs_of(post_grad))
         self._send(f"kernels of {part}", with_origins(record, origins, info))
 
     def _outcome(self, name: str, payload: str) -> None:
@@ -190,10 +243,15 @@ class LogReader:
         self._emit(self._call, slot, record)
 
 
+def outputs_of(graph: GraphRecord) -> tuple[Arg, ...]:
+    """The arguments of a graph's output, flat."""
+    end = next(n for n in reversed(graph.nodes) if n.op == "output")
+    return end.args[0] if end.args and isinstance(end.args[0], tuple) else ()
+
+
 def _forward_outputs(forward: GraphRecord, backward: GraphRecord) -> int:
     """How many outputs of the forward come before those that it saves: as many at its end as the backward has other inputs."""
-    end = next(n for n in reversed(forward.nodes) if n.op == "output")
-    outputs = end.args[0] if end.args and isinstance(end.args[0], tuple) else ()
+    outputs = outputs_of(forward)
     saved = [n for n in backward.nodes if n.op == "placeholder" and "tangents" not in n.name]
     return max(0, len(outputs) - len(saved))
 

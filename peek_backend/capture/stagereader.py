@@ -15,7 +15,7 @@ import msgspec
 from torch import fx
 
 from ..errors import PeekError
-from ..model import GraphRecord, NodeRecord, Problem, Source, StageInfo
+from ..model import GraphRecord, NodeRecord, Problem, Source, StageInfo, ValueInfo
 from . import aotmeta
 from .graphs import Origin, read_graph
 from .inductor import CompileNotes, compiled_graph, of_calls, output_code, post_grad_text
@@ -157,6 +157,7 @@ class StageReader:
         template = template_of(self._dynamo, "post_grad", part)
         if notes.hit:
             record = parse_graph(post_grad_text(result) or "", template)
+            record = with_inputs(record, self._sources_of(gm))
             origins = self._trail.lowered_by_name(record, (stage, "joint"), _POST_GRAD)
         else:
             record = msgspec.structs.replace(read_graph(gm, self._origin("post_grad", gm)), part=part)
@@ -174,9 +175,9 @@ class StageReader:
         code = parse_code(output_code(result) or "")
         told = of_calls([call.name for call in code.calls], notes.kernels) if not notes.hit else None
         nodes = kernel_nodes(code)
-        return msgspec.structs.replace(template, nodes=nodes), self._trail.kernels(
-            nodes, code, post_grad, told
-        )
+        record = msgspec.structs.replace(template, nodes=nodes)
+        origins = self._trail.kernels(nodes, code, post_grad, told)
+        return with_inputs(record, *inputs_of(post_grad)), origins
 
     def _keep(self, stage: str, gm: fx.GraphModule, origins: Sequence[NodeOrigin], info: StageInfo) -> None:
         self._seen.add(stage)
@@ -281,6 +282,28 @@ def template_of(dynamo: GraphRecord, stage: str, part: str = "") -> GraphRecord:
         dynamo.compile_id, stage, (), (), name=dynamo.name, file=dynamo.file, line=dynamo.line, rank=dynamo.rank,
         attempt=dynamo.attempt, call=dynamo.call, state=dynamo.state, part=part,
     )  # fmt: skip
+
+
+def inputs_of(record: GraphRecord) -> tuple[dict[str, Source], dict[str, ValueInfo]]:
+    """Sources and values of a graph's placeholders, by name."""
+    nodes = [n for n in record.nodes if n.op == "placeholder"]
+    return {n.name: n.source for n in nodes if n.source}, {n.name: n.value for n in nodes if n.value}
+
+
+def with_inputs(
+    record: GraphRecord, sources: Mapping[str, Source], values: Mapping[str, ValueInfo] | None = None
+) -> GraphRecord:
+    """A graph that came as text, with the program's names for its inputs, and their types where the text has none."""
+    values = values or {}
+    nodes = [
+        n
+        if n.op != "placeholder"
+        else msgspec.structs.replace(
+            n, source=n.source or sources.get(n.name), value=n.value or values.get(n.name)
+        )
+        for n in record.nodes
+    ]
+    return msgspec.structs.replace(record, nodes=tuple(nodes))
 
 
 def with_origins(

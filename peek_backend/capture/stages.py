@@ -86,7 +86,7 @@ def _reading(
     """The reader of what the inner backend does, and a copy of the graph for the case that it is not built on AOTAutograd."""
     if request.source == "log":
         spare = None if request.wanted.by == INDUCTOR else copy_or_none(gm)
-        with reading_log(dynamo, request.wanted, to_all(request.emit)) as log:
+        with reading_log(dynamo, request.wanted, to_all(request.emit), flat) as log:
             yield log, spare
         return
     reader = StageReader(dynamo, code, request.wanted, to_all(request.emit), flat)

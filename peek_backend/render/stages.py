@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from peek_backend.analysis.autograd import AutogradView, Saved, saved_nodes
+from peek_backend.analysis.autograd import AutogradView, Saved, Tangent, saved_nodes
 from peek_backend.analysis.functional import InPlaceOp
 from peek_backend.analysis.provenance import Place, Provenance, Step, Trace, rank_of
 from peek_backend.analysis.totals import hints, nbytes_at
@@ -263,7 +263,7 @@ def autograd_text(view: AutogradView, format: str = "simple", width: int | None 
     tangents = [
         [
             t.node.name,
-            "a mutated input or a base" if t.output is None else f"output {t.output}",
+            _arrives_for(t),
             value_text(t.node.value),
         ]
         for t in view.tangents
@@ -273,6 +273,12 @@ def autograd_text(view: AutogradView, format: str = "simple", width: int | None 
     )
     parts += [_folded(line, width) for line in _mutation_lines(view)]
     return "\n\n".join(parts)
+
+
+def _arrives_for(tangent: Tangent) -> str:
+    if not tangent.known:
+        return "torch's log does not say"
+    return "a mutated input or a base" if tangent.output is None else f"output {tangent.output}"
 
 
 def _saved_text(view: AutogradView, format: str, width: int | None) -> str:

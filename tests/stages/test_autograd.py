@@ -6,8 +6,10 @@ import copy
 
 import pytest
 import torch
+from msgspec.structs import replace
 from torch.utils.checkpoint import checkpoint
 
+from peek_backend.analysis.autograd import autograd_view
 from peek_backend.render.stages import autograd_text
 from tests.conftest import require
 
@@ -166,3 +168,39 @@ def test_the_backward_is_not_compiled_until_it_runs():
         first.sum().backward()
         after = session.record.graph("0/0 backward").lowering
     assert (before.by, before.compiled, after.compiled) == ("aot_eager", False, True)
+
+
+def test_the_log_tells_the_same_of_autograd():
+    """Names of inputs, whose gradient and which tangent it is: as the live graphs tell, by descriptors, else by the order."""
+    described = not torch.__version__.startswith("2.8.")
+
+    def told(source):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        record = staged(Small(), torch.randn(4, 8), inner="inductor", stages_from=source)
+        (view,) = record.autograd
+        tangents = [(t.node.name, t.output) for t in view.tangents if t.known]
+        saved = sorted((s.name, s.nbytes, s.source.input or s.source.line) for s in view.saved)
+        inputs = {
+            g.key: [n.source.input for n in g.nodes if n.source and n.source.input] for g in record.graphs
+        }
+        return [(g.input, g.node is None) for g in view.gradients], saved, inputs, tangents
+
+    live, log = told("live"), told("log")
+    assert log[:3] == live[:3]
+    assert log[3] == (live[3] if described else [])
+    assert {"0/0 kernels forward", "0/0 post_grad forward"} <= {
+        k for k, names in log[2].items() if "x" in names
+    }
+
+
+def test_a_tangent_that_nothing_tells():
+    """Where the capture does not say which output a tangent arrives for, the view says so, and claims no mutated input."""
+    record = staged(Small(), torch.ones(2, 8))
+    backward = record.graph("0/0 backward")
+    view = autograd_view(
+        record.graph("0/0 forward"), replace(backward, lowering=replace(backward.lowering, tangents=()))
+    )
+    text = autograd_text(view)
+    assert "torch's log does not say" in text
+    assert "a mutated input or a base" not in text
