@@ -132,6 +132,16 @@ def test_search_finds_by_field(open_page):
     assert found("module:layers.*.mlp.gate_proj") == 12
     assert found('"modeling_llama" op:nothing') == 0
     assert found("bytes:>10M") == 2
+    in_file = sum(bool(n.source and n.source.file and "modeling_llama" in n.source.file) for n in graph.nodes)
+    named = [n.name for n in graph.nodes]
+    for query, want in (
+        ("file:modeling_llama.py", in_file),
+        ("file:nothing.py", 0),
+        (f"name:{named[-2]}", sum(named[-2] in name for name in named)),
+        (f"-name:{named[-2]}", sum(named[-2] not in name for name in named)),
+        ("name:nothing", 0),
+    ):
+        assert found(query) == want, query
 
 
 def test_typing_a_search_and_walking_its_hits(open_page):

@@ -68,7 +68,7 @@ export class Index {
     const mask = new Uint8Array(this.graph.n).fill(1);
     for (const term of terms) {
       const test = this.test(term);
-      for (let i = 0; i < mask.length; i++) if (mask[i] && test(i) === term.not) mask[i] = 0;
+      for (let i = 0; i < mask.length; i++) if (mask[i] && !!test(i) === term.not) mask[i] = 0;
     }
     return mask;
   }
