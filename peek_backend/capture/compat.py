@@ -23,6 +23,7 @@ from torch._dynamo.convert_frame import register_bytecode_hook
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.symbolic_convert import SpeculationEntry
 from torch._guards import CompileContext, TracingContext
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 def version() -> tuple[int, int]:
@@ -44,6 +45,22 @@ def set_unbacked_hint(shape_env: Any, symbol: Any, value: int) -> None:
         getattr(shape_env, "set_real_tensor_prop_unbacked_vals", None) or shape_env.set_unbacked_var_to_val
     )
     set_value(symbol, value)
+
+
+def let_see_higher_order(mode: type) -> None:
+    """Have a dispatch mode see higher-order ops as it sees others.
+
+    Its ``supports_higher_order_operators`` does so on 2.13; on 2.8, which has no such thing, each op has to be told of the mode.
+    """
+    if hasattr(TorchDispatchMode, "supports_higher_order_operators"):
+        return
+    for op in torch._ops._higher_order_ops.values():
+        if mode not in op.python_key_table:
+            op.py_impl(mode)(functools.partial(_see_higher_order, op))
+
+
+def _see_higher_order(op: Any, mode: Any, *args: Any, **kwargs: Any) -> Any:
+    return mode.__torch_dispatch__(op, (), args, kwargs)
 
 
 def source_text(source: Any) -> str:
