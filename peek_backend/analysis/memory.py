@@ -74,7 +74,8 @@ class Alive(Struct, frozen=True):
 class Timeline(Struct, frozen=True):
     """``steps`` in order of time; ``passes`` the name and number of steps of each graph; ``peak`` bytes, reached during step
     ``at`` (None without a step); ``alive`` what is there then, most first; ``blocks`` all there is; ``unknown`` how many
-    storages have no known size."""
+    storages have no known size;
+    ``buffered`` the ops whose kernels take memory of their own, which is not in it."""
 
     graphs: tuple[GraphRecord, ...]
     passes: tuple[tuple[str, int], ...]
@@ -84,6 +85,7 @@ class Timeline(Struct, frozen=True):
     at: int | None
     alive: tuple[Alive, ...]
     unknown: int
+    buffered: tuple[str, ...] = ()
 
     @property
     def peak_node(self) -> NodeRecord | None:
@@ -139,7 +141,20 @@ class _Tracks:
         peak = during[at] if at is not None else sum(b.nbytes for b in blocks)
         alive = tuple(_alive(blocks, at, self._graphs, folding_of(self._record)))
         passes = tuple([(g.key, sum(s.graph == i for s in steps)) for i, g in enumerate(self._graphs)])
-        return Timeline(tuple(self._graphs), passes, steps, tuple(blocks), peak, at, alive, self._unknown)
+        names = {
+            n.cost.buffers for g in self._graphs for n in g.nodes if n.cost is not None and n.cost.buffers
+        }
+        return Timeline(
+            tuple(self._graphs),
+            passes,
+            steps,
+            tuple(blocks),
+            peak,
+            at,
+            alive,
+            self._unknown,
+            tuple(sorted(names)),
+        )
 
     def _resident(self, end: int) -> Iterator[Block]:
         """What is there before the first step: the model, and the optimizer's state for what is trained."""

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..model import NodeCost, TensorMeta
+from . import compat
 from .formulas import tensors_in
 from .hints import unhinted
 from .meter import Bill, Meter, Twins, leaf_tensors
@@ -86,7 +87,7 @@ def _settled(run: Callable[[], Bill]) -> Bill:
 
 def _plain(bill: Bill) -> NodeCost:
     parts = [_dim(x) for x in bill[:4]]
-    return NodeCost(*parts, unknown=bill.unknown)
+    return NodeCost(*parts, unknown=bill.unknown, buffers=bill.buffers)
 
 
 def _dim(size: Any) -> int | str:
@@ -104,6 +105,7 @@ class GraphPricer:
         self._casts: list[tuple[torch.dtype, bool]] = [_ambient_autocast()]
         self._seen: set[int] = set()
         self._told: dict[fx.Node, Any] = {}
+        compat.let_see_higher_order(Meter)
 
     def price(self, node: fx.Node, value: Any) -> NodeCost | None:
         """The cost of a node that computes; None for the others. ``value`` is its record, for the numbers of its storages."""
@@ -113,7 +115,7 @@ class GraphPricer:
         cost = self._computed(node)
         if not made:
             return cost
-        return NodeCost(cost.flops, cost.read, cost.written, cost.scratch, made, cost.unknown)
+        return NodeCost(cost.flops, cost.read, cost.written, cost.scratch, made, cost.unknown, cost.buffers)
 
     def _made(self, node: fx.Node, value: Any) -> tuple[tuple[int, int | str], ...]:
         """The storages that this node's tensors are the first to hold, with their bytes."""

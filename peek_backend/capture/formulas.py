@@ -158,6 +158,36 @@ def uncounted(packet: Any) -> bool:
     return name.startswith(_UNCOUNTED) and not name.startswith(_ARE_CHECKS)
 
 
+_CONVERTS = {getattr(_ATEN, name) for name in ("add", "sub", "mul", "div", "pow", "where", "rsub")}
+_COMPLEX_FIRST = {getattr(_ATEN, name) for name in ("abs", "angle")}
+_BUFFERED = ("linalg_", "_linalg_", "cholesky", "_cholesky", "triangular_solve", "lu_", "ormqr", "geqrf", "_trilinear",
+             "upsample_", "_upsample_", "sort", "topk", "kthvalue", "median", "unique", "_unique", "histogram")  # fmt: skip
+
+
+def inside_bytes(packet: Any, args: Sequence[Any]) -> Any:
+    """Bytes that an op's kernel takes beside its result on every device, and gives back.
+
+    The absolute value and the angle of a complex tensor are worked out as complex numbers first
+    (``unary_op_impl_with_complex_to_float_out`` of ATen/native/UnaryOps.cpp).
+    """
+    if packet in _COMPLEX_FIRST and args[0].is_complex():
+        return args[0].numel() * args[0].element_size()
+    return 0
+
+
+def has_own_buffers(packet: Any, args: Sequence[Any], out: Any) -> bool:
+    """Whether an op's kernel takes work memory by rules of its own (device, layout, library), which no formula here has."""
+    name = packet.__name__
+    if name.startswith(_BUFFERED):
+        return not name.startswith(_ARE_CHECKS)
+    if packet not in _CONVERTS:
+        return False
+    reads_real = any(isinstance(t, torch.Tensor) and not t.is_complex() for t in args)
+    return reads_real and any(
+        t.is_complex() for t in tensors_in(out)
+    )  # the CPU's kernel makes it complex first
+
+
 _ONE_DTYPE = {
     getattr(_ATEN, name) for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution")
 }

@@ -80,11 +80,24 @@ def _encoder_layer(  # noqa: PLR0913, PLR0917  # the op's own arguments
     return x if norm_first else normed(x, weight_2, bias_2)
 
 
+def _euclidean_dist(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """``_euclidean_dist``: squares and ones beside the rows, then one product gives squared distances (native/Distance.cpp)."""
+    a_norm = a.pow(2).sum(-1, keepdim=True)
+    a_ones = torch.ones_like(a_norm)
+    b_norm = b.pow(2).sum(-1, keepdim=True)
+    b_ones = torch.ones_like(b_norm)
+    left = torch.cat([a.mul(-2), a_norm, a_ones], -1)
+    right = torch.cat([b, b_ones, b_norm], -1)
+    del a_norm, a_ones, b_norm, b_ones
+    return left.matmul(right.mT).clamp_min_(0).sqrt_()
+
+
 _WRITTEN_OUT: dict[Any, Callable[..., Any]] = {
     getattr(_ATEN, name): function
     for name, function in (
         ("_native_multi_head_attention", _attention),
         ("_transformer_encoder_layer_fwd", _encoder_layer),
+        ("_euclidean_dist", _euclidean_dist),
     )
     if hasattr(_ATEN, name)
 }

@@ -14,7 +14,17 @@ from torch._C import DispatchKey
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .formulas import flops, has_formula, moved, refuse_mixed, storage_key, tensors_in, uncounted
+from .formulas import (
+    flops,
+    has_formula,
+    has_own_buffers,
+    inside_bytes,
+    moved,
+    refuse_mixed,
+    storage_key,
+    tensors_in,
+    uncounted,
+)
 from .fusedkernels import written_out
 
 
@@ -26,6 +36,7 @@ class Bill(NamedTuple):
     written: Any = 0
     scratch: Any = 0
     unknown: str = ""
+    buffers: str = ""
 
     def plus(self, other: Bill, times: Any = 1) -> Bill:
         """Both, one after the other; the other ``times`` over."""
@@ -35,6 +46,7 @@ class Bill(NamedTuple):
             self.written + other.written * times,
             _larger(self.scratch, other.scratch),
             self.unknown or other.unknown,
+            self.buffers or other.buffers,
         )
 
 
@@ -102,7 +114,9 @@ class Meter(TorchDispatchMode):
         read, written = moved(func, args, kwargs, out)
         counted = flops(func.overloadpacket, args, kwargs, out)
         unknown = _no_formula(func) if _is_uncounted(func) else ""
-        self._bill = self._bill.plus(Bill(counted, read, written, 0, unknown))
+        inside = inside_bytes(func.overloadpacket, args)
+        named = func.overloadpacket.__name__ if has_own_buffers(func.overloadpacket, args, out) else ""
+        self._bill = self._bill.plus(Bill(counted, read, written, inside, unknown, named))
         for tensor in tensors_in(out):
             self._follow(tensor)
 

@@ -16,6 +16,7 @@ class NodeCost(Struct, frozen=True, gc=False, omit_defaults=True):
     ``scratch``  bytes that are allocated inside and gone when the op returns, at most at once, beside its results.
     ``made``     (storage, bytes) of each storage that is first held by this node; the number is ``TensorMeta.storage``.
     ``unknown``  why a part could not be worked out, and is missing above.
+    ``buffers``  the ATen op inside whose kernel takes memory of its own that ``scratch`` does not have.
     """
 
     flops: Dim = 0
@@ -24,6 +25,7 @@ class NodeCost(Struct, frozen=True, gc=False, omit_defaults=True):
     scratch: Dim = 0
     made: tuple[tuple[int, Dim], ...] = ()
     unknown: str = ""
+    buffers: str = ""
 
 
 class HeldTensor(Struct, frozen=True, gc=False, omit_defaults=True):

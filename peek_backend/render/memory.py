@@ -26,7 +26,14 @@ def memory_text(memory: Timeline) -> str:
         lines.append(f"  {kinds}")
     if memory.unknown:
         lines.append(f"  not in it: {memory.unknown} storages whose size depends on data")
+    if memory.buffered:
+        named = ", ".join(memory.buffered[:_MOST_NAMED])
+        more = f" and {len(memory.buffered) - _MOST_NAMED} more" if len(memory.buffered) > _MOST_NAMED else ""
+        lines.append(f"  not in it: work buffers inside the kernels of {named}{more}")
     return "\n".join(lines)
+
+
+_MOST_NAMED = 6
 
 
 def _where(memory: Timeline) -> str:
@@ -96,5 +103,6 @@ def memory_data(memory: Timeline) -> dict[str, Any]:
             for a in memory.alive
         ],
         "unknown": memory.unknown,
+        "buffered": list(memory.buffered),
         "steps": steps,
     }

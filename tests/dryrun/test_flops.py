@@ -170,6 +170,13 @@ def test_branches_count_the_dearer_one():
     assert by_hand(branching, "f32[8, 8]", "f32[8, 8]").flops == 2 * (2 * 8 * 8 * 8)
 
 
+def test_a_bilinear_layer_by_hand():
+    """Each of 4 outputs takes a product of 3 × 8 with 8 × 6, and one of its rows with the other input's."""
+    cost = by_hand(lambda: torch.nn.Bilinear(8, 6, 4), "f32[3, 8]", "f32[3, 6]")
+    assert cost.flops == 4 * (2 * 3 * 8 * 6 + 2 * 3 * 6)
+    assert cost.totals.unknown == ()
+
+
 def test_vmap_counts_every_example():
     """Ops inside ``vmap`` are counted for the whole batch."""
     cost = by_hand(lambda x, w: torch.vmap(lambda row: w @ row)(x), "f32[5, 8]", "f32[16, 8]")

@@ -108,6 +108,35 @@ class Wide(nn.Module):
         return self.down(torch.relu(self.up(x)))
 
 
+@pytest.mark.parametrize(
+    ("function", "shape", "dtype"),
+    [(lambda x: torch.cdist(x, x), (64, 16), torch.float32), (torch.abs, (64, 16), torch.complex64)],
+)
+def test_work_buffers_that_follow_from_shapes_are_counted(function, shape, dtype):
+    """Distances through a product, and the absolute value of complex numbers, take what the profiler sees them take."""
+    x = torch.ones(shape, dtype=dtype)
+    function(x)
+    assert above(memory_of(function, x), "inputs") == pytest.approx(
+        measured(lambda: function(x)).peak, rel=CLOSE
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (torch.linalg.inv, "linalg_inv_ex"),
+        (lambda x: nn.functional.interpolate(x[None, None], scale_factor=2.0), "upsample_nearest2d"),
+        (lambda x: x * 1j, "mul"),
+    ],
+)
+def test_work_buffers_by_rules_of_a_kernel_are_named(function, op):
+    """What a kernel takes by its own rules is not in the peak, and the text and the data name its op."""
+    cost = peek_backend.dryrun(function, "f32[8, 8]").cost
+    assert cost.memory.buffered == (op,)
+    assert f"not in it: work buffers inside the kernels of {op}" in str(cost)
+    assert memory_of(torch.sin, KIB).buffered == ()
+
+
 def test_tied_weights_count_once():
     """A weight that two modules share is one storage and one parameter."""
 
