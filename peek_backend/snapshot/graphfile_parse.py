@@ -395,8 +395,10 @@ class _Parser:
         if refs.setdefault(written, index) != index:
             self.fail(f"two inputs are named {name}", 8)
         rest = text[found.end() + 1 :].strip(" ")
-        kind = next((kind for kind in INPUT_KINDS if f" {rest}".endswith(f" ({kind})")), "")
-        return Input(name, self.type(rest.removesuffix(f"({kind})").rstrip(" ")), kind)
+        for kind in INPUT_KINDS:
+            if f" {rest}".endswith(f" ({kind})"):
+                return Input(name, self.type(rest.removesuffix(f"({kind})").rstrip(" ")), kind)
+        return Input(name, self.type(rest))
 
     def type(self, text: str) -> Type:
         if text not in self.types:

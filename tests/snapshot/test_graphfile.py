@@ -39,6 +39,19 @@ def test_round_trip_of_many(snapshot):
     check_round_trip(snapshot)
 
 
+@pytest.mark.parametrize("kind", ["", *m.INPUT_KINDS])
+@pytest.mark.parametrize(
+    "type_", [None, m.NoneType(), m.TupleType(()), m.OpaqueType("buffer"), m.OpaqueType("x", "a (buffer)"), m.TensorType("f32", ())],
+    ids=str,
+)  # fmt: skip
+def test_what_holds_an_input_is_told_apart_from_its_type(type_, kind):
+    """``(buffer)`` behind a type is no part of it, whether the type is empty, a tuple or a text that ends so."""
+    graph = m.Graph("f", inputs=(m.Input("scale", type_, kind), m.Input("x", m.TupleType(()))))
+    check_round_trip(
+        m.Snapshot("a", (("torch", "2.13"), ("py", "3.11"), ("device", "cpu"), ("grad", "on")), (), (graph,))
+    )
+
+
 def mlp(line: int = 0) -> m.Snapshot:
     """The multi-layer perceptron of the format's example."""
     place = m.Place(
