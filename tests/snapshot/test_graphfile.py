@@ -41,9 +41,17 @@ def test_round_trip_of_many(snapshot):
 
 @pytest.mark.parametrize("kind", ["", *m.INPUT_KINDS])
 @pytest.mark.parametrize(
-    "type_", [None, m.NoneType(), m.TupleType(()), m.OpaqueType("buffer"), m.OpaqueType("x", "a (buffer)"), m.TensorType("f32", ())],
+    "type_",
+    [
+        None,
+        m.NoneType(),
+        m.TupleType(()),
+        m.OpaqueType("buffer"),
+        m.OpaqueType("x", "a (buffer)"),
+        m.TensorType("f32", ()),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_holds_an_input_is_told_apart_from_its_type(type_, kind):
     """``(buffer)`` behind a type is no part of it, whether the type is empty, a tuple or a text that ends so."""
     graph = m.Graph("f", inputs=(m.Input("scale", type_, kind), m.Input("x", m.TupleType(()))))
