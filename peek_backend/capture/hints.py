@@ -155,7 +155,7 @@ def _values(name: str, value: Any) -> Values:
 
 
 def _is_at(name: str, place: str) -> bool:
-    """Whether ``model.py:120`` (or more of the path) is the line ``/home/me/model.py:120``."""
+    """Whether ``model.py:120`` (or more of the path) is a place that ends so, at a folder."""
     return place == name or place.endswith((f"/{name}", f"{os.sep}{name}"))
 
 
