@@ -85,7 +85,19 @@ def _views(record: CaptureRecord, kept: CaptureRecord, view: View, asked: Asked)
     if asked.in_place:
         found = [(g, in_place_ops(record, g)) for g in kept.graphs if g.stage == "dynamo"]
         parts += [functional_text(g, ops, format, view.width) for g, ops in found if ops]
-    return "\n\n".join(parts) or "nothing: the capture holds no forward with its backward, or no in-place op"
+    return "\n\n".join(parts) or _nothing(kept, asked)
+
+
+def _nothing(kept: CaptureRecord, asked: Asked) -> str:
+    """Why there is no table: no stages were captured, or the program has nothing of the kind."""
+    later = [g for g in kept.graphs if g.stage not in ("dynamo", "fx")]
+    lacks = [
+        what
+        for what, wanted in (("a forward with its backward", asked.saved), ("an in-place op", asked.in_place))
+        if wanted
+    ]
+    hint = "" if later else "; capture with --stages all"
+    return f"nothing: the capture does not hold {', nor '.join(lacks)}{hint}"
 
 
 def _write(text: str, output: str | None) -> None:

@@ -142,25 +142,36 @@ def trace_text(
         rows.append([step.graph if step.graph != last else "", mark, *_step_cells(step, graph)])
         last = step.graph
     headers = ("graph", "", "node", "op", "type", "line", "note")
-    floors = (NEVER, NEVER, 14, 12, 16, 10, 8)
-    if width is not None and not any(row[-1] for row in rows):  # the head of an empty column takes room
+    floors = (NEVER, NEVER, 14, 12, 16, 10, NEVER)
+    below: list[str] = []
+    if width is not None:
+        rows, below = _with_footnotes(rows, width)
+    if width is not None and not below:  # the head of an empty column takes room
         headers, rows = headers[:-1], [row[:-1] for row in rows]
     text = table(headers, rows, format, width=width, floors=floors)
     code = (line if width is None else cut(line, width) for line in _code_lines(trace))
-    return "\n".join((*code, text))
+    return "\n".join((*code, text, *below))
+
+
+def _with_footnotes(rows: Sequence[Sequence[str]], width: int) -> tuple[list[list[str]], list[str]]:
+    """The rows with a number for each note, their last cell, and the notes below the table: a column would cut them."""
+    notes = {note: f"[{i}]" for i, note in enumerate(dict.fromkeys(r[-1] for r in rows if r[-1]), 1)}
+    lines = [_folded(f"{number} {note}", width) for note, number in notes.items()]
+    return [[*row[:-1], notes.get(row[-1], "")] for row in rows], ["", *lines] if lines else []
 
 
 def _step_cells(step: Step, graph: GraphRecord) -> list[str]:
     node = step.node
     return [
-        node.name, _op(node), value_text(node.value), place_of(node.source), _note(node),
+        node.name, _op(node, graph.stage), value_text(node.value), place_of(node.source), _note(node),
     ]  # fmt: skip
 
 
-def _op(node: NodeRecord) -> str:
+def _op(node: NodeRecord, stage: str) -> str:
     """What a node calls; of a backward's inputs those that the forward saved are told from the program's own."""
     if node.op != "placeholder":
-        return node_target_text(node)
+        text = node_target_text(node)
+        return "kernel" if stage == "kernels" and text == node.name else text
     return (
         "input"
         if node.source is not None and node.source.input
@@ -196,10 +207,18 @@ def side_by_side(
 ) -> str:
     """Two graphs in one table, aligned by provenance: beside each node of ``left`` what it became in ``right``.
 
-    A node of ``right`` stands in the row of its first origin; one without an origin in ``left`` has a row of its own.
+    A node of ``right`` stands in the row of its first origin. A backward does not come from its forward: what it takes or
+    computes again stands beside the node of that name, the rest beside the first with the nearest common origin. What has
+    neither has a row of its own.
     """
     links = Provenance(record)
-    found = {n.index: _ancestors(links, (right.key, n.index), left.key) for n in right.nodes}
+    places = {n.index: (right.key, n.index) for n in right.nodes}
+    found = {i: _ancestors(links, place, left.key) for i, place in places.items()}
+    if not any(found.values()):
+        same = {n.name: [n.index] for n in left.nodes} if right.stage == "backward" else {}
+        found = {
+            i: same.get(right.nodes[i].name) or _kin(links, place, left.key) for i, place in places.items()
+        }
     rows: list[list[str]] = []
     by_left: dict[int, list[int]] = {}
     alone: dict[int, list[int]] = {}
@@ -233,6 +252,28 @@ def _ancestors(links: Provenance, place: Place, key: str) -> list[int]:
                 seen.add(origin)
                 waiting.append(origin)
     return sorted(set(found))
+
+
+def _kin(links: Provenance, place: Place, key: str) -> list[int]:
+    """The first node of graph ``key`` that came from the nearest origin of a node which has any there."""
+    level, seen = [place], {place}
+    while level:
+        found = [i for origin in level for i in _descendants(links, origin, key)]
+        if found:
+            return [min(found)]
+        level = [o for p in level for o in links.origins(p) if o not in seen]
+        seen.update(level)
+    return []
+
+
+def _descendants(links: Provenance, place: Place, key: str) -> list[int]:
+    """The nodes of graph ``key`` that a node became, over the stages between."""
+    waiting, seen = [place], {place}
+    while waiting:
+        new = [p for p in links.results(waiting.pop()) if p not in seen]
+        seen.update(new)
+        waiting += new
+    return sorted(index for graph, index in seen if graph == key)
 
 
 def _right_cells(graph: GraphRecord, index: int, origins: Sequence[int]) -> list[str]:

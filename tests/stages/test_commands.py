@@ -144,6 +144,21 @@ def test_bad_values_are_told(option, value, said):
     assert said in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("stages", "flag", "said"),
+    [
+        ("all", "--in-place", "does not hold an in-place op"),
+        ("dynamo", "--saved", "does not hold a forward with its backward; capture with --stages all"),
+    ],
+)
+def test_nothing_to_show_says_why(stages, flag, said, tmp_path, capsys):
+    """Where a view is empty, it says what is missing, and how to capture it when no later stage was."""
+    torch._dynamo.reset()
+    staged(lambda x: x.sin() + 1, torch.ones(2, requires_grad=True), stages=stages).save(tmp_path / "c.json")
+    assert run(["show", str(tmp_path / "c.json"), flag]) == 0
+    assert capsys.readouterr().out == f"nothing: the capture {said}\n"
+
+
 def _half(stage, **lowering):
     return GraphRecord("0/0", stage, (), (), lowering=StageInfo(**lowering))
 

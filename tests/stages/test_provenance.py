@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from peek_backend.analysis.functional import in_place_ops
 from peek_backend.analysis.provenance import Provenance
 from peek_backend.errors import PeekError
-from peek_backend.render.stages import functional_text, side_by_side
+from peek_backend.model import GraphRecord, NodeRecord
+from peek_backend.render.stages import functional_text, side_by_side, trace_text
+from tests.builders import capture
 
 from .helpers import Small, staged, unexplained
 
@@ -97,6 +100,45 @@ def test_side_by_side_holds_every_node_once(small):
         assert sum(f"  {node.index} {node.name}: " in line[30:] for line in lines) == 1
     addmm = next(i for i, line in enumerate(lines) if " addmm: " in line)
     assert any(" linear: " in line for line in lines[addmm - 1 : addmm + 1])
+
+
+def test_a_backward_stands_beside_its_forward():
+    """A saved value stands in the row of the node that made it, the gradient of an op in the row of the op."""
+    w = torch.ones(16, 4, requires_grad=True)
+    record = staged(lambda x, w: torch.tanh(x @ w).sum(), torch.ones(8, 16), w)
+    forward, backward = record.graph("0/0 forward"), record.graph("0/0 backward")
+    rows = beside(side_by_side(record, forward, backward, "github"))
+    saved = {n.name for n in backward.nodes if n.op == "placeholder" and "tangents" not in n.name}
+    assert saved
+    assert all(rows[name] == name for name in saved)
+    assert (rows["mm_1"], rows["tanh_backward"], rows["tangents_1"]) == ("mm", "tanh", "sum_1")
+    assert sorted(rows) == sorted(n.name for n in backward.nodes)
+
+
+def beside(table):
+    """For each right node of a table of two stages the left node of its row."""
+    found, left = {}, ""
+    for line in table.splitlines()[2:]:
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        left = cells[0] or left
+        if cells[2]:
+            found[cells[2].split()[1].rstrip(":")] = left.split()[1].rstrip(":")
+    return found
+
+
+def test_a_narrow_trail_has_its_notes_below():
+    """In a terminal notes are numbered and whole below the table; a kernel's own name is written once."""
+    reason = "worked out from " + "it " * 40
+    reason = "worked out from " + "it " * 40
+    name = "cpp_fused_add_0"
+    node = NodeRecord(0, name, "call_function", name, (), {}, None, None, no_origin=reason)
+    graph = GraphRecord("0/0", "kernels", (node, replace(node, index=1, name="cpp_fused_add_1")), ())
+    links = Provenance(capture(graph))
+    text = trace_text(links.trace(links.find("cpp_fused_add_0")), links.graphs, width=80)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert text.count("cpp_fused_add_0") == 1
+    assert " kernel " in text
+    assert " ".join(text.split("\n\n")[-1].split()) == f"[1] {node.no_origin.strip()}"
 
 
 def test_in_place_ops_made_functional():
