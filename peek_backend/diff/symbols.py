@@ -7,7 +7,7 @@ which is which; the old graph is then read in the new one's names, and only what
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from peek_backend.analysis.dims import same
@@ -45,11 +45,12 @@ class SymbolMap:
     """The old graph's symbols in the new graph's terms: a symbol's name, or the number that it became.
 
     ``old`` maps the old graph's symbols, ``new`` those of the new graph that were a number before. Unbacked symbols are
-    joined later, as matched nodes bring them (``learn``).
+    joined later, as matched nodes bring them (``learn``). ``split`` holds each (old, new) pair of an old symbol that is several
+    now beyond that in ``old``: a size that went from one to the other is told by the split.
     """
 
-    def __init__(self, old: dict[str, str], new: dict[str, str]):
-        self._old, self._new = old, new
+    def __init__(self, old: dict[str, str], new: dict[str, str], split: Collection[tuple[Dim, Dim]] = ()):
+        self._old, self._new, self._split = old, new, frozenset(split)
         self._equal: dict[tuple[Dim, Dim], bool] = {}
         self._texts: dict[tuple[str, bool], str] = {}
         self.is_identity = not new and all(a == b for a, b in old.items())
@@ -83,7 +84,7 @@ class SymbolMap:
         if found is None:
             a = _number(self.expr(old)) if isinstance(old, str) else old
             b = _number(self.expr(new, False)) if isinstance(new, str) else new
-            found = self._equal[key] = a == b or same(a, b) is True
+            found = self._equal[key] = a == b or key in self._split or same(a, b) is True
         return found
 
     def template(self, text: str, is_old: bool = True, *, open_unbacked: bool = False) -> str:
@@ -169,6 +170,7 @@ def match_symbols(
     new_to_old: dict[str, str] = {}
     edits: list[Edit] = []
     said: set[tuple[str, str]] = set()
+    split: set[tuple[Dim, Dim]] = set()
 
     fixed = dict(new.fixed)
 
@@ -184,6 +186,7 @@ def match_symbols(
         if left and right:
             known, back = old_to_new.setdefault(a, b), new_to_old.setdefault(b, a)
             if known != b and not known.lstrip("-").isdigit():
+                split.add((a, b))
                 say("dim:split", b, where, a, f"{known} and {b}")
             if back != a and not back.lstrip("-").isdigit():
                 say("dim:joined", a, where, f"{back} and {a}", b)
@@ -195,7 +198,7 @@ def match_symbols(
     numbers = {symbol: value for symbol, value in new_to_old.items() if value.lstrip("-").isdigit()}
     backed = {a: b for a, b in old_to_new.items() if not a.startswith("u")}
     edits += range_edits(old, new, backed)
-    return SymbolMap(old_to_new, numbers), edits or list(_name_edits(old, new))
+    return SymbolMap(old_to_new, numbers, split), edits or list(_name_edits(old, new))
 
 
 def _is_symbol(dim: Dim) -> bool:

@@ -204,6 +204,16 @@ def test_the_place_of_a_modules_own_buffer_is_no_calling_convention():
     assert kinds(old, old.replace("scale", "shift")) == ["input:removed", "input:added"]
 
 
+def test_a_size_that_is_no_longer_anothers_changes_no_shape():
+    """That x and y may differ now is an improvement; their shapes in the symbols' new names are no change beside it."""
+    old = "graph f\n  sym  s0 = x.shape[0], y.shape[0] in [2, ∞]\n  in   x: f32[s0]\n  in   y: f32[s0]\n"
+    new = old.replace("s0 = x.shape[0], y", "s0 = x.shape[0] in [2, ∞]\n  sym  s1 = y").replace(
+        "y: f32[s0]", "y: f32[s1]"
+    )
+    sines = "  %a = .sin(x)  f32[s0]\n  %b = .sin(y)  f32[s0]\n  out  %a, %b\n"
+    assert kinds(old + sines, new + sines.replace("(y)  f32[s0]", "(y)  f32[s1]")) == ["dim:split"]
+
+
 def test_a_size_that_two_symbols_claim_is_of_the_first():
     """A file in which one size stands behind two symbols is equal to itself, whatever else changes."""
     twice = DYNAMIC.replace("s0 = x.shape[0]", "s0 = x.shape[0], y.shape[0]")
