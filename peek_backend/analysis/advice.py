@@ -126,8 +126,8 @@ _KNOWN_LIBRARY_CODE = {
     (
         "torch/optim/optimizer.py",
         "Optimizer.profile_hook_step",
-    ): "the line is torch's own: it breaks there on purpose, and compiles the step itself as a graph apart; nothing to mend where a "
-    "function holds opt.step() only, else compile that on its own",
+    ): "the line is torch's own: it breaks there on purpose, and compiles the step itself as a graph apart; nothing to mend "
+    "where a function holds opt.step() only, else compile that on its own",
 }
 
 

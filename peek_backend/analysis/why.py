@@ -108,7 +108,7 @@ def of_symbol(graph: GraphRecord, symbol: SymbolInfo, subject: str) -> Why:
     chain = (*_birth(graph, symbol), *told)
     if symbol.replaced_by is not None and _is_number(symbol.replaced_by):
         verdict = f"is {short_floats(symbol.replaced_by)}: it was {symbol.name}, and became static"
-        return Why(_name(graph), subject, verdict, True, chain, _change(symbol))
+        return Why(_name(graph), subject, verdict, True, chain, _change(symbol, chain))
     if symbol.lower is not None and symbol.lower == symbol.upper:
         return Why(
             _name(graph),
@@ -116,12 +116,12 @@ def of_symbol(graph: GraphRecord, symbol: SymbolInfo, subject: str) -> Why:
             f"can only be {symbol.lower}: static in effect",
             True,
             chain,
-            _change(symbol),
+            _change(symbol, chain),
         )
     if symbol.replaced_by is not None:
         what = "size" if is_size(symbol) else "value"
         verdict = f"is {short_floats(symbol.replaced_by)}: tied to another {what}, range {_range(symbol)}"
-        return Why(_name(graph), subject, verdict, False, chain, _change(symbol))
+        return Why(_name(graph), subject, verdict, False, chain, _change(symbol, chain))
     kind = "unbacked" if symbol.unbacked else "dynamic"
     return Why(_name(graph), subject, f"is {symbol.name}: {kind}, range {_range(symbol)}", False, chain)
 
@@ -185,7 +185,7 @@ def _unbacked_inputs(graph: GraphRecord, symbol: SymbolInfo) -> Iterator[Fact]:
                     yield Fact("marked", f"{name} was marked unbacked")
 
 
-def _change(symbol: SymbolInfo) -> str:
+def _change(symbol: SymbolInfo, chain: Sequence[Fact]) -> str:
     """What would keep the symbol free."""
     cause = next((f for f in symbol.facts if f.kind in ("specialised", "replaced")), None)
     if cause is None:
@@ -196,7 +196,8 @@ def _change(symbol: SymbolInfo) -> str:
     if op and not is_size(symbol):
         return f"{op[1]}{where} takes a plain number: every value gets a variant of its own, so keep it the same in all calls"
     if op:
-        return f"{op[1]}{where} needs this size to equal a static one: make the other size dynamic as well, or drop the mark"
+        marked = ", or drop the mark" if any(fact.kind == "marked" for fact in chain) else ""
+        return f"{op[1]}{where} needs this size to equal a static one: make the other size dynamic as well{marked}"
     if _COMPARED.search(_FOR.sub("", code)):
         return f"the program compares {what}{where}: drop the comparison, or leave {what} static"
     if _AS_NUMBER.search(code):

@@ -189,6 +189,7 @@ _BY_ENDING = {
 _BY_BEGINNING = {
     "type of ": "pass {source} as one type each time",
     "dispatch keys of ": "{source} is another kind of tensor (inference mode, subclass, conjugated): make it the same each time",
+    "keyword arguments": "call it with the same keyword arguments each time",
     "len(": "pass containers of one length, or loop over them outside of the compiled function",
     "___stack": "the value that the break hands on changes from call to call: mend the break, or keep the value a tensor",
 }
@@ -235,7 +236,7 @@ def _is_dynamic(graph: GraphRecord | None, source: str) -> bool:
     if _symbols_of(graph, source):
         return not _is_pinned(graph, source)
     inputs = [n.source for n in graph.nodes if n.op == "placeholder" and n.source is not None]
-    return any(source == readable(s.origin or "", None) for s in inputs)
+    return any(source in (s.input, readable(s.origin or "", None)) for s in inputs)
 
 
 def _is_pinned(graph: GraphRecord | None, source: str) -> bool:

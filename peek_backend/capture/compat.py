@@ -654,6 +654,41 @@ def watch_stances(seen: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def watch_uncompiled(seen: Callable[[str], None]) -> Iterator[None]:
+    """Call ``seen(sentence)`` for what the program gives to ``torch.compile`` and that is not compiled, or not when it is called.
+
+    ``disable=True`` (and TORCHDYNAMO_DISABLE=1) hands the function back through ``_NullDecorator``; of a class its ``__call__``
+    is compiled, through ``_TorchDynamoContext.__call__``.
+    """
+    null, context = eval_frame._NullDecorator.__call__, eval_frame._TorchDynamoContext.__call__
+
+    @functools.wraps(null)
+    def handing_back(self: Any, fn: Any) -> Any:
+        seen(f"torch.compile was told to leave {_name(fn)} as it is: disable=True, or TORCHDYNAMO_DISABLE=1")
+        return null(self, fn)
+
+    @functools.wraps(context)
+    def entering(self: Any, fn: Any) -> Any:
+        if inspect.isclass(fn):
+            seen(f"torch.compile of the class {_name(fn)} compiles its __call__, not the making of an object")
+        return context(self, fn)
+
+    eval_frame._NullDecorator.__call__, eval_frame._TorchDynamoContext.__call__ = handing_back, entering
+    try:
+        yield
+    finally:
+        if eval_frame._NullDecorator.__call__ is handing_back:
+            eval_frame._NullDecorator.__call__ = null
+        if eval_frame._TorchDynamoContext.__call__ is entering:
+            eval_frame._TorchDynamoContext.__call__ = context
+
+
+def _name(fn: Any) -> str:
+    name = getattr(fn, "__qualname__", None)
+    return name.rpartition("<locals>.")[2] if isinstance(name, str) else type(fn).__name__
+
+
+@contextlib.contextmanager
 def watch_skips() -> Iterator[Callable[[], list[str]]]:
     """Yields a function that gives the frames this thread saw declined before tracing: ``name (file:line): why``.
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..model import StackFrame
 from .breaks import parse_message, user_frames
 from .fakekernels import fake_kernel_stub
-from .sources import parse_stack, readable
+from .sources import NO_POSITIONS, Positions, parse_stack, readable
 
 _INNER = re.compile(
     r"Dynamo failed to run FX node with fake tensors: call_\w+ (.*?)\(.*?: got (\w+)\((['\"])(.*)\3\)",
@@ -27,7 +27,7 @@ class Told(NamedTuple):
     user: StackFrame | None = None
 
 
-def read_failure(error: BaseException) -> Told:
+def read_failure(error: BaseException, positions: Positions = NO_POSITIONS) -> Told:
     """The exception that ended a compile, as torch raised it, in few words."""
     text, kind = str(error), type(error).__qualname__
     stub = fake_kernel_stub(text)
@@ -35,8 +35,8 @@ def read_failure(error: BaseException) -> Told:
     if message.reason.startswith("could not guard"):
         return Told(f"{kind}: {message.reason}", message.hints[0], _line(error, text))
     named = _reason(text) if kind == "Unsupported" else f"{kind}: {_reason(text)}"
-    reason = readable(named, None)
-    return Told(reason[:_MOST_TEXT], stub or readable(_fix(text), None), _line(error, text))
+    reason = readable(named, None, positions)
+    return Told(reason[:_MOST_TEXT], stub or readable(_fix(text), None, positions), _line(error, text))
 
 
 def _reason(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..model import BreakInfo, FailedGuard, FrameRecord, Phase, StackFrame
 from . import metrics
+from .sources import NO_POSITIONS, Positions
 
 
 @dataclass
@@ -75,6 +76,8 @@ class Frame:
     # How many of torch's failure texts for this code were read.
     failures_read: int = 0
     code: Callable[[], Any] = lambda: None
+    # What the arguments of a wrapper are called inside.
+    positions: Positions = NO_POSITIONS
 
     @property
     def own_name(self) -> str:

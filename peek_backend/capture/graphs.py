@@ -20,7 +20,7 @@ from .arguments import ArgReader, target_name
 from .breaks import read_break
 from .cost import active_pricer
 from .mutation import Writes, values_at_production
-from .sources import Described, SourceReader, describe, receiver_of
+from .sources import NO_POSITIONS, Described, Positions, SourceReader, describe, positions_of, receiver_of
 from .symbols import read_symbols
 from .values import ValueReader
 
@@ -40,6 +40,7 @@ class Origin(NamedTuple):
     inputs: Sequence[Any] = ()
     fake_mode: Any = None
     described: Described = Described("")
+    positions: Positions = NO_POSITIONS
     # Sources of placeholders by name, for graphs that know them another way than Dynamo (an ExportedProgram).
     sources: Mapping[str, Source] = MappingProxyType({})
     state: Mapping[str, str] = MappingProxyType({})
@@ -111,7 +112,7 @@ class _GraphReader:
         self.origin, self.mode, self.shape_env = origin, mode, shape_env
         self.receiver = receiver_of(origin.code) if origin.code is not None else "self"
         self.values = ValueReader()
-        self.sources = SourceReader(self.receiver)
+        self.sources = SourceReader(self.receiver, origin.positions)
         self.children: list[GraphRecord | None] = []
         self.problems: list[Problem] = []
         self._bodies: dict[int, int] = {}
@@ -138,7 +139,9 @@ class _GraphReader:
         )
 
     def _symbols(self) -> Any:
-        return read_symbols(self.shape_env, self.values.symbols, self.receiver)
+        return read_symbols(
+            self.shape_env, self.values.symbols, self.receiver, positions=self.origin.positions
+        )
 
     def _ended_by(self, gm: fx.GraphModule) -> BreakInfo | None:
         """The break that ended the graph, which Dynamo notes on it; None for a plain return."""
@@ -358,6 +361,7 @@ def compile_origin(output: Any, example_inputs: Sequence[Any], attempt: int = 0,
         rank=compat.rank(),
         code=code,
         described=describe(code, compat.root_locals(output)),
+        positions=positions_of(code, compat.root_locals(output)),
         inputs=example_inputs,
         fake_mode=compat.fake_mode(),
         state=compat.ambient_state(),

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from ..model import GraphRecord, GuardInfo, StackFrame, SymbolInfo, TensorMeta
 from . import compat
 from .breaks import place
-from .sources import readable
+from .sources import NO_POSITIONS, Positions, readable
 from .symbols import minus
 
 _CLASS = re.compile(r"type=<class '(.*?)'>")
@@ -47,7 +49,10 @@ _SAME_OBJECT = {"ID_MATCH", "FUNCTION_MATCH", "CLOSURE_MATCH", "NN_MODULE", "CLA
 
 
 def read_guards(
-    guards: Iterable[Any], graph: GraphRecord | None, files: Sequence[str] = ()
+    guards: Iterable[Any],
+    graph: GraphRecord | None,
+    files: Sequence[str] = (),
+    positions: Positions = NO_POSITIONS,
 ) -> tuple[GuardInfo, ...]:
     """Every guard of one compile, shape guards first, then by source; kinds that repeat per module are one line each.
 
@@ -70,7 +75,13 @@ def read_guards(
         sums[words] += count
     kinds = {words: kind for kind, words in repeated}
     found.extend(GuardInfo(kinds[words], f"{words} ({count})", ambient=True) for words, count in sums.items())
-    return tuple(sorted(dict.fromkeys(found), key=lambda g: (g.type != "SHAPE_ENV", g.ambient)))
+    named = [_named(guard, positions) for guard in found]
+    return tuple(sorted(dict.fromkeys(named), key=lambda g: (g.type != "SHAPE_ENV", g.ambient)))
+
+
+def _named(guard: GuardInfo, positions: Positions) -> GuardInfo:
+    text, source = positions.named(guard.text), positions.named(guard.source)
+    return msgspec.structs.replace(guard, text=text, source=source)
 
 
 def _sort(kind: str, name: str) -> str | None:

@@ -46,8 +46,8 @@ from .frames import Compile, Frame, calling, count, fields, frame_record
 from .guards import read_guards
 from .marks import read_marks
 from .nothing import declined_frame
-from .recompiles import attempts, explained, read_failed
-from .sources import describe, is_program, receiver_of
+from .recompiles import attempts, explained, read_failed, variant_of
+from .sources import describe, is_dynamo_wrapper, is_program, positions_of, receiver_of
 from .symbols import read_symbols, relations
 from .tracelog import TraceLog
 
@@ -67,10 +67,12 @@ class Told(NamedTuple):
 class _Looking:
     """What torch holds of one running compile; dropped at its end."""
 
-    def __init__(self, output: Any, receiver: str | None):
+    def __init__(self, output: Any):
+        code = compat.root_code(output)
         self.context = compat.guards_context(output)
         self.shape_env = output.shape_env
-        self.receiver = receiver
+        self.receiver = receiver_of(code)
+        self.positions = positions_of(code, compat.root_locals(output))
         self.guards: list[Any] = []
 
 
@@ -100,7 +102,7 @@ class Ledger:
         self._lock = threading.RLock()
         self._compiles: dict[str, Compile] = {}
         self._looking: dict[str, _Looking] = {}
-        self._frames_by_code: dict[int, Frame] = {}
+        self._frames_by_code: dict[Any, Frame] = {}
         self._outer_error: dict[str, int] = {}  # by id: an exception keeps frames, and their tensors, alive
         self._last_reason: Any = None
         self._last_metric: Any = None
@@ -143,7 +145,7 @@ class Ledger:
                 return
             compile = self._begin(compile_id)
             compile.graphs.append(index)
-            self._looking[compile_id] = _Looking(output, receiver_of(compat.root_code(output)))
+            self._looking[compile_id] = _Looking(output)
             graph, mode = self.graphs[index], compat.dynamic_mode()
             self._set_graph(
                 index,
@@ -215,7 +217,8 @@ class Ledger:
         return compile
 
     def _frame(self, code: Any, local_values: dict[str, Any], variants: int) -> Frame:
-        known = self._frames_by_code.get(id(code))
+        key = _key(code, local_values)
+        known = self._frames_by_code.get(key)
         if known is not None and known.code() is code:
             return known
         root = compat.resume_root(code) if code is not None else None
@@ -223,10 +226,12 @@ class Ledger:
         frame = self._new_frame(*describe(code, local_values))
         if parent is not None:
             self._continue(parent, frame)
-        frame.earlier = variants
+        sharing = self._frames_by_code.get(id(code)) if key != id(code) else None
+        frame.earlier = variants if sharing is None or sharing.code() is not code else 0
+        frame.positions = positions_of(code, local_values)
         if code is not None:
             frame.code = weakref.ref(code)
-            self._frames_by_code[id(code)] = frame
+            self._frames_by_code[key] = self._frames_by_code[id(code)] = frame
         self._emit(frame_record(frame))
         return frame
 
@@ -247,8 +252,14 @@ class Ledger:
         self, frame: Frame, texts: Sequence[str], local_values: dict[str, Any]
     ) -> tuple[FailedGuard, ...]:
         """The guard of each variant that failed, in words, the one that tells most first."""
-        failed = [read_failed(text, local_values, frame.file) for text in texts]
+        own = [t for t in texts if self._is_of(frame, variant_of(t))]
+        failed = [read_failed(text, local_values, frame.file, frame.positions) for text in own]
         return explained(failed, frame.values)
+
+    def _is_of(self, frame: Frame, variant: str | None) -> bool:
+        """Whether a variant is the frame's, and not of another function that Dynamo runs through the same wrapper."""
+        known = self._compiles.get(variant or "")
+        return known is None or known.frame == frame.index
 
     def _take_breaks(self, compile: Compile) -> None:
         """The breaks that torch noted since the last look belong to this compile: only one runs at a time."""
@@ -280,7 +291,7 @@ class Ledger:
 
     def _failed(self, compile: Compile, error: BaseException) -> None:
         kind = type(error).__qualname__
-        told = read_failure(error)
+        told = read_failure(error, self.frames[compile.frame].positions)
         compile.error, compile.fix, compile.user = told.reason, told.fix, told.user
         soft = kind in _SOFT
         compile.raised = compile.one_graph or not (soft or compat.errors_suppressed())
@@ -362,7 +373,9 @@ class Ledger:
             for index in kept:
                 self._set_graph(index, **self._shapes(self.graphs[index], looking))
             graph = self.graphs[kept[-1]]
-            self._set_graph(kept[-1], guards=read_guards(looking.guards, graph, _files(graph)))
+            self._set_graph(
+                kept[-1], guards=read_guards(looking.guards, graph, _files(graph), looking.positions)
+            )
 
     def _name_buckets(self, indices: Sequence[int]) -> None:
         for place_, index in enumerate(indices, 1):
@@ -374,7 +387,7 @@ class Ledger:
         if env is None or not graph.symbols:
             return {}
         names = [s.name for s in graph.symbols]
-        symbols = read_symbols(env, names, looking.receiver, _files(graph))
+        symbols = read_symbols(env, names, looking.receiver, _files(graph), looking.positions)
         return {"symbols": symbols, "relations": relations(env)}
 
     def _set_graph(self, index: int, **fields: Any) -> None:
@@ -470,7 +483,11 @@ class Ledger:
         """A stance keeps this call from being compiled: it ends with an error, or runs in eager."""
         with self._told(call.code.co_name):
             frame = self._frame(call.code, call.local_values, len(compat.cache_entries(call.code)))
-            failed = [read_failed(text, call.local_values, frame.file) for text in call.guards if text]
+            failed = [
+                read_failed(text, call.local_values, frame.file, frame.positions)
+                for text in call.guards
+                if text
+            ]
             failed = list(explained(failed, {k: set(v) for k, v in frame.values.items()}))
             why = failed[0].text if failed else "it had not been compiled before"
             callers = tidy([f for where in call.callers if (f := place(*where)) is not None])
@@ -533,7 +550,7 @@ class Ledger:
                 continue
             frame = self._new_frame(name, file, line)
             self._resumes(frame, name)
-            frame.declined = why
+            frame.declined = "no tensor op to compile" if "No ops traced" in why else why
             self._emit(frame_record(frame))
 
     def _resumes(self, frame: Frame, name: str) -> None:
@@ -568,6 +585,13 @@ class Ledger:
 
 
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
+
+
+def _key(code: Any, local_values: dict[str, Any]) -> Any:
+    """What tells frames apart: the code object, and in Dynamo's wrapper, through which many functions run, what it runs."""
+    if code is None or not is_dynamo_wrapper(code) or "fn" not in local_values:
+        return id(code)
+    return (id(code), *describe(code, local_values))
 
 
 def _is_generator(code: Any) -> bool:

@@ -43,10 +43,12 @@ def why_nothing(
     stance: str,
     *,
     over: bool = False,
+    uncompiled: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Sentences that begin with "nothing was captured". ``declined`` are frames of libraries that Dynamo would not trace.
 
-    ``over`` says that the stance was in force for a time only.
+    ``over`` says that the stance was in force for a time only. ``uncompiled`` tells of what torch.compile was given and did not
+    compile.
     """
     traced = [f for f in frames if f.outcome in _OUTCOMES and f.compile_ids]
     others = [f for f in frames if f.outcome in _OUTCOMES and not f.compile_ids]
@@ -57,6 +59,7 @@ def why_nothing(
     )
     reasons += [_frame(f) for f in [*traced, *others][:MOST_NAMED]]
     reasons += [_declined(text) for text in _telling(declined)]
+    reasons += list(dict.fromkeys(uncompiled))[:MOST_NAMED]
     if not reasons and earlier:
         names = ", ".join(f"{e.name} ({_place(e.file, e.line)})" for e in earlier[:MOST_NAMED])
         reasons.append(

@@ -16,7 +16,7 @@ import torch
 
 from ..model import FailedGuard, StackFrame
 from .breaks import place
-from .sources import parse_stack, readable
+from .sources import NO_POSITIONS, Positions, parse_stack, readable
 
 _VARIANT = re.compile(r"^(!?\d+(?:/\d+)+): ")
 _STACK = "\nUser stack trace:\n"
@@ -35,6 +35,12 @@ _OBJECT = re.compile(r"^___check_obj_id\((.+?), \d+\)(?:, type=<class '(.*?)'>)?
 _GLOBAL = re.compile(r"^GLOBAL_STATE changed: (.*)$")
 _MARK = re.compile(r"^hasattr\((.+?), '_dynamo_(\w+)'\)")
 _KEY = re.compile(r"^(not )?___dict_contains\((.+), (.+)\)$")
+_LENGTH = re.compile(r"^len\((.+)\) != (\d+)$")
+_KEYWORDS = re.compile(
+    r"^(?:not (?:L\['kwargs'\]|kwargs)|len\((?:L\['kwargs'\]|kwargs)\) [!=]= \d+"
+    r"|list\(dict\.keys\((?:L\['kwargs'\]|kwargs)\)\) == (?P<keys>.*))$"
+)
+_HOLDS = "Unexpected recompilation"
 _MARKED = re.compile(r"^_has_dynamo_dim_marking is (present|absent)")
 _DTYPES = {
     "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
@@ -69,8 +75,16 @@ def variant_of(text: str) -> str | None:
     return found[1] if found else None
 
 
-def read_failed(text: str, local_values: Mapping[str, Any] | None = None, file: str = "") -> FailedGuard:
-    """One text of ``guard_failures`` in words. ``file`` is the frame's file, which torch's short paths are completed to."""
+def read_failed(
+    text: str,
+    local_values: Mapping[str, Any] | None = None,
+    file: str = "",
+    positions: Positions = NO_POSITIONS,
+) -> FailedGuard:
+    """One text of ``guard_failures`` in words. ``file`` is the frame's file, which torch's short paths are completed to.
+
+    ``positions`` are the names of a wrapper's arguments.
+    """
     variant = variant_of(text)
     body = text[_VARIANT.match(text).end() :] if variant else text  # type: ignore[union-attr]
     body, _, stack = body.partition(_STACK)
@@ -78,6 +92,7 @@ def read_failed(text: str, local_values: Mapping[str, Any] | None = None, file: 
     condition = (body[: comment.start()] if comment else body).partition("(HINT: ")[0].strip()
     user = _user_line(stack, comment, file)
     words = _words(condition, local_values or {})
+    words = _Words(*[positions.named(part) if part else part for part in words])
     holder = next((held for part, held in _HELD_BY.items() if part in body), "")
     return FailedGuard(words.text, words.source, words.expected, words.got, user, variant, holder)
 
@@ -175,6 +190,34 @@ def _key(found: re.Match[str], _: Mapping[str, Any]) -> _Words:
     return _expected(f"{found[2]} in {readable(found[3], None)}", str(expected), str(not expected))
 
 
+def _length(found: re.Match[str], local_values: Mapping[str, Any]) -> _Words:
+    """A dict of another length: torch writes the check that failed with its sign turned round (``len(d) != 1``)."""
+    got = _look_up(f"len({found[1]})", local_values)
+    return _compared(f"len({readable(found[1], None)})", found[2], None if got is _UNKNOWN else str(got))
+
+
+def _compared(source: str, expected: str, got: str | None) -> _Words:
+    return _Words(f"{source} == {expected}" + (f", got {got}" if got else ""), source, expected, got)
+
+
+def _keywords(found: re.Match[str], local_values: Mapping[str, Any]) -> _Words:
+    """A wrapper that takes ``**kwargs`` was called with other keywords: ``keyword arguments: expected none, got flag``."""
+    held = local_values.get("kwargs")
+    got = None if type(held) is not dict else ", ".join(sorted(map(str, held))) or "none"
+    expected = (
+        "none"
+        if found[0].startswith("not ")
+        else ", ".join(re.findall(r"'(\w+)'(?=[,\]])", found["keys"] or ""))
+    )
+    return _expected("keyword arguments", expected or "others", got)
+
+
+def _holds(_: re.Match[str], __: Mapping[str, Any]) -> _Words:
+    return _Words(
+        "its guards hold by now: it was being compiled in another thread when this call looked for it"
+    )
+
+
 _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Mapping[str, Any]], _Words]], ...] = (
     (_TENSOR, _tensor),
     (_DEVICE, _device),
@@ -185,6 +228,9 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Mapping[str, Any
     (_MARK, _mark),
     (_MARKED, _marked),
     (_KEY, _key),
+    (_LENGTH, _length),
+    (_KEYWORDS, _keywords),
+    (re.compile(_HOLDS), _holds),
 )
 
 

@@ -104,6 +104,7 @@ class Session:
         self._ledger = Ledger(self._graphs, self._problems, self._send, self._patch, self._trace)
         self._earlier: tuple[EarlierFrame, ...] = ()
         self._stances: list[str] = []
+        self._uncompiled: list[str] = []
         self.environment = msgspec.structs.replace(
             read_environment(), sources=fact_sources(trace=trace, skips=skips)
         )
@@ -111,6 +112,7 @@ class Session:
     def __enter__(self) -> Session:
         self._stances.append(compat.stance())
         self._exit.enter_context(compat.watch_stances(self._stances.append))
+        self._exit.enter_context(compat.watch_uncompiled(self._uncompiled.append))
         self._earlier = self._guarded(compiled_before, "functions compiled before") or ()
         self._exit.enter_context(self._ledger.watching())
         self._exit.enter_context(compat.watch_graphs(self._observe))
@@ -204,7 +206,12 @@ class Session:
         now = compat.stance()
         stance = next((s for s in (now, *self._stances) if s != "default"), "default")
         return why_nothing(
-            frames, self._earlier, self._ledger.declined_elsewhere, stance, over=now == "default"
+            frames,
+            self._earlier,
+            self._ledger.declined_elsewhere,
+            stance,
+            over=now == "default",
+            uncompiled=self._uncompiled,
         )
 
 

@@ -6,11 +6,13 @@ node; people write ``fc1.weight`` and ``model.py:31``.
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 import os
 import re
 import sysconfig
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -38,7 +40,33 @@ _GETATTRIBUTE = re.compile(r"object\.__getattribute__\(([^()]*), '(\w+)'\)")
 _KEYWORD = re.compile(r"\bL\['kwargs'\]\['([A-Za-z_]\w*)'\]")
 
 
-def readable(origin: str, receiver: str | None = "self") -> str:
+class Positions(NamedTuple):
+    """The arguments of a wrapper ``(*args, **kwargs)`` by the names that the function inside gives them.
+
+    ``local`` is the wrapper's tuple, ``names`` are those of its items; the items after these are in ``rest``, where there is one.
+    """
+
+    local: str = ""
+    names: tuple[str, ...] = ()
+    rest: str = ""
+
+    def named(self, text: str) -> str:
+        """``args[0].shape[1] == args[1]`` as ``src.shape[1] == mask``; what has no name stays."""
+        if not self.local:
+            return text
+        item = rf"(?<![\w.'\"]){re.escape(self.local)}\[(\d+)\]"
+        return re.sub(item, lambda found: self._name(int(found[1])) or found[0], text)
+
+    def _name(self, index: int) -> str:
+        if index < len(self.names):
+            return self.names[index]
+        return f"{self.rest}[{index - len(self.names)}]" if self.rest else ""
+
+
+NO_POSITIONS = Positions()
+
+
+def readable(origin: str, receiver: str | None = "self", positions: Positions = NO_POSITIONS) -> str:
     """torch's source text as a person writes it: ``L['self']._modules['fc1'].weight`` reads ``fc1.weight``.
 
     ``receiver`` is the local that holds the compiled module; paths below it lose it. What is not understood stays as it is.
@@ -53,7 +81,7 @@ def readable(origin: str, receiver: str | None = "self") -> str:
     text = _ROOT.sub(lambda m: _IMPORT.sub(lambda i: i.group(1).replace("_dot_", "."), m.group(2)), text)
     if receiver and text.startswith(receiver + "."):
         text = text[len(receiver) + 1 :]
-    return text
+    return positions.named(text)
 
 
 def input_kind(origin: str, example: Any = None) -> str:
@@ -123,8 +151,8 @@ def parse_stack(text: str) -> tuple[StackFrame, ...]:
 class SourceReader:
     """Finds the source of each node of one graph; equal ones are one object, call stacks go to ``stacks``."""
 
-    def __init__(self, receiver: str | None = "self"):
-        self.receiver = receiver
+    def __init__(self, receiver: str | None = "self", positions: Positions = NO_POSITIONS):
+        self.receiver, self.positions = receiver, positions
         self.modules: dict[str, str] = {}
         self.stacks: list[tuple[StackFrame, ...]] = []
         self._stack_index: dict[tuple[StackFrame, ...], int] = {}
@@ -199,7 +227,7 @@ class SourceReader:
         origin = dynamo_source(node)
         if origin is None:
             return None
-        path = readable(origin, self.receiver)
+        path = readable(origin, self.receiver, self.positions)
         kind = input_kind(origin)
         module = owner(path) if kind in ("parameter", "buffer") else ""
         return Source(module=module, input=path, input_kind=kind, origin=origin)
@@ -229,7 +257,7 @@ def receiver_of(code: Any) -> str | None:
     if code is None:
         return None
     code = compat.resume_root(code) or code
-    if _is_dynamo_wrapper(code):
+    if is_dynamo_wrapper(code):
         return "fn"
     first = code.co_varnames[0] if code.co_argcount else None
     prefix = getattr(code, "co_qualname", "").rpartition(".")[0]
@@ -237,7 +265,51 @@ def receiver_of(code: Any) -> str | None:
     return first if first == "self" or is_method else None
 
 
-def _is_dynamo_wrapper(code: Any) -> bool:
+def positions_of(code: Any, local_values: Mapping[str, Any] | None = None) -> Positions:
+    """What the function inside calls the arguments of a wrapper: of Dynamo's own, or of a decorator that passes them on."""
+    if code is None or not code.co_flags & inspect.CO_VARARGS:
+        return NO_POSITIONS
+    values = local_values or {}
+    if is_dynamo_wrapper(code):
+        inner, before = values.get("fn"), 0
+    else:
+        inner, before = _decorated(code, values), code.co_argcount
+    function, bound = _function_of(inner)
+    written = getattr(function, "__code__", None)
+    if written is None or written is code:
+        return NO_POSITIONS
+    local = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+    names = written.co_varnames[: written.co_argcount][bound + before :]
+    has_rest = written.co_flags & inspect.CO_VARARGS
+    return Positions(
+        local, names, written.co_varnames[written.co_argcount + written.co_kwonlyargcount] if has_rest else ""
+    )
+
+
+def _function_of(inner: Any) -> tuple[Any, int]:
+    """The Python function that a call of ``inner`` runs, and how many of its first parameters are given already."""
+    given = 0
+    while isinstance(inner, functools.partial):
+        given, inner = given + len(inner.args), inner.func
+    if isinstance(inner, types.FunctionType):
+        return inspect.unwrap(inner), given
+    called = getattr(type(inner), "forward", None) or getattr(inner, "__func__", None)
+    called = called or getattr(type(inner), "__call__", None)  # noqa: B004  # the method itself is wanted
+    return (inspect.unwrap(called), given + 1) if isinstance(called, types.FunctionType) else (None, 0)
+
+
+def _decorated(code: Any, values: Mapping[str, Any]) -> Any:
+    """The function that a decorator's wrapper passes its arguments on to, None where that cannot be told."""
+    receiver = values.get("self")
+    if code.co_varnames[:1] == ("self",) and receiver is not None and (name := _attribute_of(receiver, code)):
+        return inspect.unwrap(getattr(type(receiver), name))
+    passed_on = any(i.opname.startswith("CALL_FUNCTION_EX") for i in dis.get_instructions(code))
+    held = [values[n] for n in code.co_freevars if isinstance(values.get(n), types.FunctionType)]
+    return held[0] if passed_on and len(held) == 1 else None
+
+
+def is_dynamo_wrapper(code: Any) -> bool:
+    """Whether a code object is the one that Dynamo runs many different functions and modules through."""
     return code.co_filename.replace("\\", "/").endswith("torch/_dynamo/external_utils.py")
 
 
@@ -279,7 +351,7 @@ def code_name(code: Any, local_values: Mapping[str, Any] | None = None) -> str:
 
 def _wrapped_method(code: Any, values: Mapping[str, Any]) -> Described | None:
     """The method that a wrapper around it runs, None where ``code`` is no such wrapper."""
-    if _is_dynamo_wrapper(code):
+    if is_dynamo_wrapper(code):
         return _run_by_wrapper(values.get("fn"))
     receiver = values.get("self")
     if (
@@ -301,6 +373,8 @@ def _run_by_wrapper(inner: Any) -> Described | None:
     kind = type(inner)
     if hasattr(inner, "forward"):
         return _at(f"{kind.__qualname__}.forward", inner.forward)
+    if isinstance(inner, types.BuiltinFunctionType):  # torch.sin is a method of a class of torch's own
+        return _at(inner.__name__, inner)
     if (name := getattr(inner, "__qualname__", None)) is not None:
         return _at(name.rpartition("<locals>.")[2], inner)
     written = getattr(kind, "__call__", None)  # noqa: B004  # the method itself is wanted, not whether there is one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sympy
@@ -13,7 +13,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from ..model import Fact, StackFrame, SymbolInfo
 from .breaks import place
 from .compat import backed_hints, source_text
-from .sources import readable
+from .sources import NO_POSITIONS, Positions, readable
 from .values import capped
 
 MOST_FACTS = 40
@@ -25,7 +25,11 @@ _LOCATION = re.compile(r"^(?P<code>.*?)\s*# (?P<file>\S+?):(?P<line>\d+) in (?P<
 
 
 def read_symbols(
-    shape_env: Any, used: Iterable[Any], receiver: str | None, files: Sequence[str] = ()
+    shape_env: Any,
+    used: Iterable[Any],
+    receiver: str | None,
+    files: Sequence[str] = (),
+    positions: Positions = NO_POSITIONS,
 ) -> tuple[SymbolInfo, ...]:
     """Every symbol with a source, and every other that a value of the graph uses, by name order of creation.
 
@@ -41,14 +45,18 @@ def read_symbols(
     used = [by_name.get(s) if isinstance(s, str) else s for s in used]
     known.update(dict.fromkeys(sorted((s for s in used if s is not None), key=str)))
     reader = _FactReader(shape_env, files)
-    return tuple([_read_symbol(shape_env, symbol, hints, receiver, reader) for symbol in known])
+
+    def read(source: Any) -> str:
+        return readable(source_text(source), receiver, positions)
+
+    return tuple([_read_symbol(shape_env, symbol, hints, read, reader) for symbol in known])
 
 
 def _read_symbol(
-    shape_env: Any, symbol: Any, hints: dict[Any, Any], receiver: str | None, facts: _FactReader
+    shape_env: Any, symbol: Any, hints: dict[Any, Any], read: Callable[[Any], str], facts: _FactReader
 ) -> SymbolInfo:
     lower, upper = _bounds(shape_env.var_to_range.get(symbol))
-    sources = [readable(source_text(s), receiver) for s in shape_env.var_to_sources.get(symbol, ())]
+    sources = [read(s) for s in shape_env.var_to_sources.get(symbol, ())]
     sources = list(dict.fromkeys(sources))
     replaced = shape_env.replacements.get(symbol)
     return SymbolInfo(

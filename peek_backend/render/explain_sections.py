@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from peek_backend.analysis import breaks as breaks_of
 from peek_backend.analysis.stats import captured_graphs, stats
 from peek_backend.analysis.story import Story, cause, stories
@@ -115,8 +117,10 @@ def failures(page: Page, record: CaptureRecord) -> None:
     if not failed:
         return
     page.head("Failed")
+    ran = {g.compile_id for g in record.graphs if g.never_ran is None}
     for frame in failed:
-        _frame_line(page, frame, indent=1)
+        bad = tuple([i for i in frame.compile_ids if i not in ran]) or frame.compile_ids
+        _frame_line(page, msgspec.structs.replace(frame, compile_ids=bad), indent=1)
         page.add(frame.reason, "red", indent=3, hang=0)
         if frame.user is not None:
             page.pair(frame.user.code, place_text(frame.user.file, frame.user.line), indent=5)
@@ -338,8 +342,8 @@ def _since(story: Story) -> str:
 
 
 def _some(items: Sequence[RecompileInfo], limit: int | None) -> tuple[Sequence, int, Sequence]:
-    """The first ones, how many are left out, and the last."""
-    if limit is None or len(items) <= limit:
+    """The first ones, how many are left out (more than one: that takes a line as well), and the last."""
+    if limit is None or len(items) <= limit + 1:
         return items, 0, ()
     return items[: limit - 1], len(items) - limit, items[-1:]
 

@@ -202,7 +202,7 @@ def test_wrappers_point_to_the_method():
     graph = graph_of(Net(), torch.ones(2), mask=torch.ones(2))
     line = inspect.getsourcelines(inspect.unwrap(Net.forward))[1]
     assert (graph.file, graph.line) == (__file__, line)
-    assert [n.source.input for n in graph.nodes if n.op == "placeholder"] == ["args[0]", "mask"]
+    assert [n.source.input for n in graph.nodes if n.op == "placeholder"] == ["x", "mask"]
     linear = graph_of(torch.nn.Linear(4, 2), torch.ones(3, 4))
     assert (linear.name, linear.file) == ("Linear.forward", inspect.getsourcefile(torch.nn.Linear))
 
