@@ -142,7 +142,7 @@ def trace_text(
         rows.append([step.graph if step.graph != last else "", mark, *_step_cells(step, graph)])
         last = step.graph
     headers = ("graph", "", "node", "op", "type", "line", "note")
-    floors = (NEVER, NEVER, 14, 12, 16, 10, NEVER)
+    floors = (NEVER, NEVER, 13, 12, 7, 9, NEVER)  # at 80 columns a post-grad stage's name is whole
     below: list[str] = []
     if width is not None:
         rows, below = _with_footnotes(rows, width)
