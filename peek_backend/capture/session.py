@@ -216,11 +216,11 @@ class Session:
 
 
 def _with_frames(graphs: Sequence[GraphRecord]) -> tuple[GraphRecord, ...]:
-    """The graphs, those of later stages with the frame of the Dynamo graph they were made from."""
-    frames = {_call_of(g): g.frame for g in graphs if g.stage == "dynamo"}
+    """The graphs, those of later stages with the frame and the name of the Dynamo graph they were made from."""
+    first = {_call_of(g): {"frame": g.frame, "name": g.name} for g in graphs if g.stage == "dynamo"}
     return tuple(
         [
-            g if g.lowering is None else msgspec.structs.replace(g, frame=frames.get(_call_of(g)))
+            g if g.lowering is None else msgspec.structs.replace(g, **first.get(_call_of(g), {"frame": None}))
             for g in graphs
         ]
     )

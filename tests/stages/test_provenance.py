@@ -35,6 +35,21 @@ def test_stages_belong_to_their_frame(small):
     assert {g.frame for g in small.graphs} == {0}
 
 
+def test_stages_have_the_name_of_their_graph():
+    """Later stages of what Dynamo continues after a break are called as its graph is."""
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y.cos()
+
+    torch._dynamo.reset()
+    record = staged(broken, torch.ones(2, requires_grad=True))
+    names = {g.compile_id: g.name for g in record.graphs if g.stage == "dynamo"}
+    assert any("resume#1" in name for name in names.values())
+    assert all(g.name == names[g.compile_id] for g in record.graphs)
+
+
 def test_forward_in_time(small):
     """A Dynamo node became ATen nodes of the joint graph, and each of these a node of forward or backward."""
     trace = small.trace("0/0:linear")
