@@ -21,6 +21,7 @@ from ..errors import PeekError
 from ..model import CaptureRecord, DryRun, TensorMeta
 from ..model.inputs import TensorSpec
 from .attention import fused_with_dropout
+from .autocast import autocast_played
 from .cost import pricing
 from .fakes import Fakes, built, check_unreal, held_tensors, note_eager, settle_lazy
 from .hints import Hints, hinted
@@ -166,7 +167,7 @@ def _traced(
 
 @contextlib.contextmanager
 def _played(device: torch.device, by: torch.device) -> Iterator[None]:
-    with played(device, by), fused_with_dropout():
+    with played(device, by), autocast_played(device), fused_with_dropout():
         yield
 
 
