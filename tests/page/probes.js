@@ -67,7 +67,7 @@
   };
 
   /** The words that the last frame drew at edges, each with whether a box or its container's border crosses them. */
-  const edgeLabels = () => {
+  const edgeLabels = (whole = false) => {
     const { canvas } = view;
     const found = [];
     const { besideEdge } = canvas;
@@ -78,6 +78,7 @@
     };
     canvas.draw();
     delete canvas.besideEdge;
+    if (whole) return found;
     return found.map(({ content, at, width, y, box }) => {
       const [left, right, top, bottom] = [at, at + width, y - 8, y + 2];
       const inBox = content.boxes.some((b, i) => {

@@ -378,3 +378,22 @@ def frames() -> tuple[FrameRecord, ...]:
         FrameRecord("log", USER, 44, "skipped", "torch.compiler.disable"),
         FrameRecord("step", USER, 52, "limit", "recompile limit (8)", ("2/0", "2/1", "2/2")),
     )
+
+
+def fan_out(width: int = 10) -> CaptureRecord:
+    """One input read by ``width`` products, each taken up one step later than the one before: as many long edges side by side."""
+    b = Builder()
+    wide = tensor(2, 4)
+    x = b.input("x", wide, "argument")
+    b.module = "block"
+    parts = [b.op("operator.mul", (x, 0.5), wide, 1, "part = x * 0.5") for _ in range(width)]
+    y = b.op("torch.relu", (x,), wide, 2, "y = torch.relu(x)")
+    for part in parts:
+        y = b.op("torch.tanh", (y,), wide, 3, "y = torch.tanh(y) + part")
+        y = b.op("operator.add", (y, part), wide, 3, "y = torch.tanh(y) + part")
+    b.module = ""
+    b.add("output", "output", ((y,),), None, None)
+    graph = GraphRecord(
+        "0/0", "dynamo", tuple(b.nodes), (), name="fan", file=FILE, line=1, modules={"block": "Block"}
+    )
+    return replace(capture(20), graphs=(graph,), frames=(), breaks=(), recompiles=())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.page.synthetic import capture
+from tests.page.synthetic import capture, fan_out
 
 WIDTHS = [1280, 768, 390]
 
@@ -68,6 +68,32 @@ def test_no_border_crosses_the_words_of_an_edge(open_page, width):
     assert [one for one in labels if one["crossed"]] == []
 
 
+def test_no_lane_crosses_the_words_of_another(open_page):
+    """Of edges that run side by side each is named where no other runs through its words."""
+    opened = open_page(fan_out(), "#v=graph")
+    crossings = opened.js(
+        """probe.edgeLabels(true).filter(({ content, at, width, y }) => content.routes.some((r) =>
+               r.length === 8 && r[3] > at && r[3] < at + width && Math.min(r[4], r[5]) < y && Math.max(r[4], r[5]) > y - 8)).length"""
+    )
+    assert opened.js("probe.edgeLabels().length") > 3
+    assert crossings == 0
+
+
+def test_a_value_that_leaves_a_container_is_named_once(open_page):
+    """Below an open container stands what leaves it; the same words do not stand above its border too."""
+    opened = open_page(capture(800), "#v=graph", height=2400)
+    opened.tab.keyboard.press("e")
+    opened.tab.wait_for_timeout(500)
+    assert len(opened.js("probe.edgeLabels()")) > 10
+    inner = opened.js(
+        """probe.edgeLabels(true).filter(({ content, at, y }) => content.links.some((l, e) => {
+               const r = content.routes[e];
+               return r.length < 8 && content.kids[l.b] === undefined && Math.abs(r[0] + 4 - at) < 1 && Math.abs(r[2] + 11 - y) < 1;
+             })).length"""
+    )
+    assert inner == 0
+
+
 def test_the_table_spends_its_width_on_texts(open_page):
     """The number's column is as wide as its numbers; values and line numbers show whole at 1280 px."""
     opened = open_page(capture(800), "#v=table")
@@ -77,6 +103,20 @@ def test_the_table_spends_its_width_on_texts(open_page):
              .filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.title)"""
     )
     assert cut == []
+
+
+def test_names_and_ops_come_before_arguments(open_page):
+    """At 1280 px ops show whole and names are not cut while the arguments have room that they do not need."""
+    opened = open_page(capture(800), "#v=table")
+    rows = opened.tab.evaluate(
+        """[...document.querySelectorAll('.rows .row')].map((row) => [...row.children].map((cell) => {
+             const part = cell.querySelector('.start') ?? cell;
+             return { text: cell.title, width: cell.clientWidth, cut: part.scrollWidth > part.clientWidth + 1 };
+           }))"""
+    )
+    assert [row[2]["text"] for row in rows if row[2]["cut"]] == []
+    names = [row[1]["text"] for row in rows if row[1]["cut"]]
+    assert names == [] or rows[0][4]["width"] < 98
 
 
 def test_a_cut_name_keeps_its_end(open_page):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from peek_backend.model import Leaf
 from peek_backend.render.html import page
 from peek_backend.render.html.edits import PageDiff, PageEdit
+from peek_backend.render.html.page import default_title
 from tests.page.hostile import TEXTS, hostile_capture, hostile_diff, hostile_sources
 from tests.page.synthetic import capture
 
@@ -454,6 +456,9 @@ def test_a_diff_is_listed_and_marked(open_page):
     assert opened.js("app.graphView.current.mark(44)") in ("removed", "changed")
 
 
+DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
 def test_hostile_text_is_only_text(open_page):
     """Tags, quotes, separators, control characters and 100 kB of text show as text in every view and export."""
     record = hostile_capture()
@@ -462,6 +467,10 @@ def test_hostile_text_is_only_text(open_page):
         opened.js(f"(app.go({view!r}), app.select(8))")
         opened.tab.wait_for_timeout(30)
         assert opened.js("probe.overlaps()") == [], view
+        assert not DIRECTIONS.search(opened.tab.inner_text("body")), (
+            f"{view} lets a mark turn what follows it"
+        )
+    assert r"\u202egnirts lanoitceridib\u202c" in opened.js("app.capture.strings.join()")
     for text in ("svg", "dot"):
         assert opened.tab.evaluate(f"window.peek.{text}().length") > 100
     from xml.etree import ElementTree
@@ -481,7 +490,49 @@ def test_hostile_text_without_javascript(chromium, tmp_path):
     assert tab.locator("img, iframe").count() == 0
     assert tab.locator("script").count() == 3
     assert TEXTS[1] in tab.inner_text("body")
+    assert not DIRECTIONS.search(tab.inner_text("body"))
     context.close()
+
+
+def test_cells_without_javascript_are_cut_only_where_they_are_long(chromium, tmp_path):
+    """One long name does not make every other cell of its column end in an ellipsis."""
+    record = capture(100)
+    graph = record.graphs[0]
+    nodes = (replace(graph.nodes[0], name="n" * 300), *graph.nodes[1:])
+    path = tmp_path / "plain.html"
+    path.write_text(page(replace(record, graphs=(replace(graph, nodes=nodes),))), encoding="utf-8")
+    context = chromium.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(path.as_uri())
+    cut = tab.evaluate(
+        "[...document.querySelectorAll('td, th')].filter((c) => c.scrollWidth > c.clientWidth + 1).map((c) => c.textContent)"
+    )
+    context.close()
+    assert cut
+    assert min(len(text) for text in cut) > 60
+
+
+def test_a_title_names_the_program_without_its_folder():
+    """The header has room for a name, not for where a command is installed; its arguments stay."""
+    record = capture(20)
+    for argv, title in (
+        (("/opt/venv/bin/peek", "dryrun", "llama:make"), "peek dryrun llama:make"),
+        (("train.py", "--lr", "data/x"), "train.py --lr data/x"),
+        (("C:\\code\\train.py",), "train.py"),
+    ):
+        environment = replace(record.environment, argv=argv)
+        assert default_title(replace(record, environment=environment)) == title
+
+
+def test_inputs_without_a_type_are_only_named(open_page):
+    """The overview puts no colon behind an input of which nothing is known, and no comma where an output has no type."""
+    record = capture(20)
+    graph = record.graphs[0]
+    bare = tuple(replace(node, value=None) for node in graph.nodes)
+    opened = open_page(replace(record, graphs=(replace(graph, nodes=bare),)))
+    cells = opened.tab.locator(".graphs td.mono").all_inner_texts()
+    assert any(text.strip() for text in cells)
+    assert not any(re.search(r":\s*(,|$)|^,|, ,|,$", text) for text in cells)
 
 
 def test_without_javascript_there_is_an_overview_and_tables(chromium, tmp_path):
@@ -560,6 +611,40 @@ def test_the_overview_prints(open_page, tmp_path):
     assert opened.tab.locator(".tabs").is_hidden()
     assert opened.tab.locator("main .verdict").is_visible()
     assert opened.tab.evaluate("getComputedStyle(document.querySelector('.page')).overflow") == "visible"
+
+
+def test_the_graph_and_the_table_print(open_page, tmp_path):
+    """Paper gets the picture that is on the screen, light and undistorted, and the table's rows beyond those in sight."""
+    opened = open_page(capture(100), "#v=graph", theme="dark")
+    opened.tab.emulate_media(media="print")
+    opened.tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    shape = opened.js(
+        """(({ width, height }, { width: w, height: h }) => ({ drawn: width / height, shown: w / h, h }))(
+               app.graphView.canvasEl, app.graphView.canvasEl.getBoundingClientRect())"""
+    )
+    assert shape["h"] > 200
+    assert shape["shown"] == pytest.approx(shape["drawn"], rel=0.02)
+    assert min(opened.js("[...app.graphView.canvasEl.getContext('2d').getImageData(2, 2, 1, 1).data]")) > 230
+    opened.js("app.go('table')")
+    opened.tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    tops = opened.tab.evaluate(
+        "[...document.querySelectorAll('.grid .rows .row')].map((r) => r.getBoundingClientRect().top)"
+    )
+    assert len(tops) == opened.js("app.graph.n")
+    assert all(after - before > 20 for before, after in pairwise(tops))
+
+
+def test_wide_tables_of_the_overview_print_whole(open_page):
+    """No cell of the overview's tables is beyond the edge of A4 paper."""
+    opened = open_page(capture(800), width=720)
+    opened.tab.emulate_media(media="print")
+    assert opened.tab.locator(".list").count() > 0
+    assert (
+        opened.tab.evaluate(
+            "Math.max(...[...document.querySelectorAll('.list td')].map((c) => c.getBoundingClientRect().right))"
+        )
+        <= 721
+    )
 
 
 def test_empty_and_tiny_captures_open(open_page):

@@ -91,6 +91,14 @@ def test_the_overview_lists_what_is_kept_for_the_backward(open_page):
     assert opened.js("[app.graph.stage, app.graph.name(app.state.selected)]") == ["backward", "cos"]
 
 
+def test_a_stage_is_named_once_in_its_title(open_page):
+    """The choice of graphs says the stage, then the compile and the name, without the stage again."""
+    opened = open_page(forward_and_backward(), "#v=stages")
+    titles = opened.tab.locator(".column option").all_inner_texts()
+    assert "forward · 0/0 f" in titles
+    assert not any(title.count("forward") > 1 for title in titles)
+
+
 def test_a_node_without_origin_says_why(open_page):
     """The panel gives the reason where a later stage's node came from nowhere."""
     opened = open_page(forward_and_backward(), "#v=graph&g=1&s=1")

@@ -308,6 +308,7 @@ export class Canvas {
       const from = content.kids[l.a];
       const lane = r.length === 8;
       if (!lane && (from === undefined || !tree.isGroup(from))) return;
+      if (!lane && content.kids[l.b] === undefined) return; // what leaves the container is told below it
       const ex = x + (lane ? r[3] : r[0]);
       const ly = top + (lane ? r[4] + 12 : r[2] + 11);
       if (ex < v.x0 - 90 || ex > v.x1 + 90 || ly < v.y0 || ly > v.y1 || (lane && r[5] - r[4] < 30)) return;
@@ -329,12 +330,16 @@ export class Canvas {
     });
   }
 
-  /** Where the text of an edge at `ex` starts: right of it, else left of it, else NaN: no box, border or other text may cross it. */
+  /** Where the text of an edge at `ex` starts: right of it, else left of it, else NaN: no box, border, lane or other text may cross it. */
   besideEdge(content, ex, width, y, box, placed) {
+    const lanes = (content.lanes ??= content.routes.filter((r) => r.length === 8));
+    const upper = (r) => Math.min(r[4], r[5]);
+    const lower = (r) => Math.max(r[4], r[5]);
     const free = (from) =>
       !placed.some(([x0, x1, other]) => Math.abs(other - y) < 12 && x0 < from + width + 3 && x1 > from - 3) &&
       (!box || (from > 3 - box.left && from + width < box.right - 3)) &&
-      !this.covered(content, from - 1, from + width + 1, y - 10, y + 3);
+      !this.covered(content, from - 1, from + width + 1, y - 10, y + 3) &&
+      !lanes.some((r) => r[3] > from - 2 && r[3] < from + width + 2 && upper(r) < y + 3 && lower(r) > y - 10);
     return [ex + 4, ex - 4 - width].find(free) ?? NaN;
   }
 

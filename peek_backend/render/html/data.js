@@ -170,7 +170,10 @@ export class Graph {
   }
 }
 
-export const baseName = (path) => path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1);
+const WINDOWS = /^(?:[a-z]:)?\\|^[a-z]:/i;
+/** The last part of a path; elsewhere than on Windows a backslash is a letter of a name, and spells what cannot be seen. */
+export const baseName = (path) =>
+  path.slice(Math.max(path.lastIndexOf("/"), WINDOWS.test(path) ? path.lastIndexOf("\\") : -1) + 1);
 
 /** `1 node`, `10,000 nodes`. */
 export const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;

@@ -468,6 +468,11 @@ class App {
       dataset.theme = "light";
     } else if (this.screenTheme) dataset.theme = this.screenTheme;
     else delete dataset.theme;
+    this.printing = printing;
+    if (this.state.view === "table" && this.graph?.n) this.views.table.update();
+    if (this.state.view !== "graph" || !this.graph?.n) return;
+    this.graphView.recolour();
+    this.graphView.paint(); // the printer does not wait for a frame
   }
 
   switchTheme() {

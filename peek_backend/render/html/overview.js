@@ -238,7 +238,7 @@ export class OverviewView {
       if (g.inline[i]) {
         params++;
         bytes += g.value(i)?.bytes ?? 0;
-      } else found.push(`${g.text("input", i) || g.name(i)}: ${g.valueText(i)}`);
+      } else found.push([g.text("input", i) || g.name(i), g.valueText(i)].filter(Boolean).join(": "));
     }
     const shown = found.slice(0, 3).join(", ") + (found.length > 3 ? `, ${found.length - 3} more` : "");
     return [
@@ -255,7 +255,7 @@ export class OverviewView {
     return (
       refs
         .slice(0, 3)
-        .map((r) => g.valueText(r))
+        .map((r) => g.valueText(r) || g.name(r))
         .join(", ") + (refs.length > 3 ? `, ${refs.length - 3} more` : "")
     );
   }

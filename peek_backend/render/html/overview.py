@@ -223,11 +223,13 @@ def _tables(views: Sequence[GraphView]) -> Iterator[str]:
 
 
 def clean_lines(text: str) -> str:
-    """A table whose cells are at most MAX_CELL characters each, and encodable."""
+    """A table whose cells are at most MAX_CELL characters each, encodable, and not padded with spaces."""
+    text = _PADDING.sub("", text)
     return "\n".join(map(_short_cells, text.encode("utf-8", "replace").decode("utf-8").split("\n")))
 
 
 MAX_CELL = 400
+_PADDING = re.compile(r" +(?=</t[dh]>)")
 _CELL = re.compile(rf"(<t[dh][^>]*>)([^<]{{{MAX_CELL}}})[^<]*")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from peek_backend.model import CaptureRecord
 
+from .. import labels
 from ..escape import html_text as esc
 from ..view import GraphView
 from . import bundler
@@ -91,9 +92,10 @@ def page(
 
 
 def default_title(record: CaptureRecord) -> str:
-    """The program, else the first graph's name, else ``capture``."""
+    """The program and its arguments, without its folder, else the first graph's name, else ``capture``."""
     if record.environment.argv:
-        return " ".join(record.environment.argv)[:120]
+        program, *arguments = record.environment.argv
+        return " ".join([labels.place_text(program, None), *arguments])[:120]
     return record.graphs[0].name if record.graphs and record.graphs[0].name else "capture"
 
 

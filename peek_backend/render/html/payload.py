@@ -8,6 +8,7 @@ references are distances back from the reader.
 from __future__ import annotations
 
 import base64
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,6 +36,7 @@ from peek_backend.passes.hierarchy import is_inline, nodes_of
 from peek_backend.snapshot.jsonfile import OPCODES
 
 from .. import labels
+from ..escape import visible
 from ..view import GraphView
 from .containers import container_columns
 from .kinds import kind_numbers
@@ -67,10 +69,15 @@ class Strings(dict):
         return [clean(text) for text in self if text is not None]
 
 
+_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
 def clean(text: str) -> str:
-    """``text`` at most MAX_TEXT long and encodable."""
+    """``text`` at most MAX_TEXT long, encodable, and in the order it is read: marks that turn what follows are spelled."""
     if len(text) > MAX_TEXT:
         text = f"{labels.shorten(text, MAX_TEXT - 40)} ({len(text):,} characters)"
+    if not text.isascii():
+        text = _DIRECTIONS.sub(lambda m: visible(m[0]), text)
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

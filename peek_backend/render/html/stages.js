@@ -131,7 +131,11 @@ class Column {
   }
 }
 
-const stageTitle = (g) => `${g.part ? `${g.stage} ${g.part}` : g.stage} · ${g.title}`;
+/** `forward · 0/0 f`: the stage, then the graph by its compile and its name. */
+function stageTitle(g) {
+  const stage = g.part ? `${g.stage} ${g.part}` : g.stage;
+  return `${stage} · ${g.title.replace(` ${stage}`, "")}`;
+}
 
 /** What to do where a graph is the only stage of its compile. */
 function alone(graph) {

@@ -38,15 +38,26 @@ const COLUMNS = [
 /** Rows whose texts decide how wide the columns are, and the share of them that fits. */
 const SAMPLE = 300;
 const FITS = 0.92;
-/** px of a character, by the cell's font; of a cell's sides, and of the dot before an op. */
-const WIDE = { mono: 6.7, plain: 6.6 };
+/** Columns of which all texts fit: they tell rows apart. */
+const WHOLE = new Set(["name", "target"]);
+/** px of a character of a value and of a number; of a cell's sides, of a row's, and of the dot before an op. */
+const WIDE = { mono: 6.7, right: 7.2 };
+const EDGES = 28;
+/** px of the longest text that a column makes room for. */
+const LONGEST = 400;
 const SIDES = 16;
 const DOT = 14;
 /** Characters at the end of a name that always show. */
 const TAIL = 10;
 /** px that a column keeps where room is short; a value and a line number are worth most. */
-const LEAST = { value: 150, line: 168, name: 120 };
+const LEAST = { value: 150, line: 168, args: 96, name: 104 };
+/** The part of a row that a column keeps if it needs that. */
+const SHARE = { target: 1 / 4, name: 1 / 8 };
+/** Columns that get what their texts need, first to last, before the arguments get what is left: most of those say a name again. */
+const FIRST = ["target", "value", "line", "name", "module"];
 const SCROLLBAR = 16;
+/** Rows that paper gets. */
+const PRINTED = 500;
 /** Columns that are left out where there is no room for all, first to last; name, op and value always show. */
 const GIVE_WAY = ["users", "args", "module", "line", "flops", "bytes", "index"];
 
@@ -89,14 +100,19 @@ export class TableView {
   /** The columns that there is room for, and what each takes at least; the least needed ones give way first. */
   columns() {
     const columns = this.known();
-    const room = (this.scroll.clientWidth || innerWidth) - 2 * SIDES - SCROLLBAR;
-    const least = () => columns.reduce((sum, c) => sum + this.wants(c).least, 0);
+    const room = this.room();
+    const least = () => columns.reduce((sum, c) => sum + this.least(c, room), 0);
     for (const key of GIVE_WAY) {
       if (least() <= room) break;
       const at = columns.findIndex((c) => c.key === key);
       if (at >= 0) columns.splice(at, 1);
     }
     return columns;
+  }
+
+  /** px that the columns of a row share. */
+  room() {
+    return (this.scroll.clientWidth || innerWidth - SCROLLBAR) - EDGES;
   }
 
   /** The columns that this graph has. */
@@ -113,19 +129,45 @@ export class TableView {
     graph.wants ??= {};
     if (graph.wants[c.key]) return graph.wants[c.key];
     const step = c.right ? 1 : Math.max(1, Math.floor(graph.n / SAMPLE));
+    const pxOf = this.measure(c);
     const lengths = [];
-    for (let i = 0; i < graph.n; i += step) lengths.push(c.text(graph, i).length);
+    for (let i = 0; i < graph.n; i += step) lengths.push(pxOf(c.text(graph, i)));
     lengths.sort((a, b) => a - b);
-    const fits = c.right ? 1 : FITS; // a number that is cut is wrong
-    const most = Math.max(lengths[Math.floor((lengths.length - 1) * fits)] ?? 0, c.title.length + 3);
-    const px = Math.ceil(Math.min(most, 60) * (c.mono ? WIDE.mono : WIDE.plain)) + SIDES + (c.kind ? DOT : 0);
+    const fits = c.right || WHOLE.has(c.key) ? 1 : FITS; // a number that is cut is wrong
+    const most = Math.max(lengths[Math.floor((lengths.length - 1) * fits)] ?? 0, (c.title.length + 3) * WIDE.right);
+    const px = Math.ceil(Math.min(most, LONGEST)) + SIDES + (c.kind ? DOT : 0);
     return (graph.wants[c.key] = { px, least: c.right ? px : Math.min(px, LEAST[c.key] ?? 120) });
   }
 
-  /** A column as a track of the grid: numbers as they are, texts share what is left by what they need. */
-  track(c) {
+  /** A function from a cell's text to its px: counted where all characters are alike, else measured. */
+  measure(c) {
+    const each = c.mono ? WIDE.mono : c.right ? WIDE.right : 0;
+    if (each) return (text) => text.length * each;
+    this.pen ??= document.createElement("canvas").getContext("2d");
+    this.pen.font = getComputedStyle(this.scroll).font;
+    return (text) => this.pen.measureText(text.slice(0, 100)).width;
+  }
+
+  /** px that a column keeps in a row of `room` px. */
+  least(c, room) {
     const { px, least } = this.wants(c);
-    return c.right ? `${px}px` : `minmax(${least}px, ${px}fr)`;
+    return Math.max(least, Math.min(px, room * (SHARE[c.key] ?? 0)));
+  }
+
+  /** The columns as tracks of the grid: each its least, the FIRST ones up to what they want, the arguments or else the name the rest. Paper is shared alike. */
+  tracks(columns) {
+    const room = this.room();
+    const px = new Map(columns.map((c) => [c.key, this.least(c, room)]));
+    let spare = room - [...px.values()].reduce((sum, w) => sum + w, 0);
+    for (const key of FIRST.filter((k) => px.has(k))) {
+      const wanted = this.wants(columns.find((c) => c.key === key)).px - px.get(key);
+      const more = Math.max(0, Math.min(wanted, spare));
+      px.set(key, px.get(key) + more);
+      spare -= more;
+    }
+    if (this.app.printing) return [...px.values()].map((w) => `minmax(0, ${w}fr)`).join(" ");
+    const rest = px.has("args") ? "args" : "name";
+    return [...px].map(([key, w]) => (key === rest ? `minmax(${w}px, 1fr)` : `${w}px`)).join(" ");
   }
 
   /** Rows in order: of the search if there is one, sorted by the chosen column. */
@@ -155,7 +197,7 @@ export class TableView {
   header() {
     const columns = this.columns();
     this.shown = columns;
-    this.table.style.setProperty("--columns", columns.map((c) => this.track(c)).join(" "));
+    this.table.style.setProperty("--columns", this.tracks(columns));
     this.table.setAttribute("aria-rowcount", this.rows.length + 1);
     this.table.setAttribute("aria-colcount", columns.length);
     fill(
@@ -185,8 +227,10 @@ export class TableView {
 
   paint() {
     if (!this.rows || !this.element.isConnected) return;
-    const from = Math.max(0, Math.floor(this.scroll.scrollTop / ROW) - 8);
-    const to = Math.min(this.rows.length, from + Math.ceil(this.scroll.clientHeight / ROW) + 16);
+    const { printing } = this.app;
+    const from = printing ? 0 : Math.max(0, Math.floor(this.scroll.scrollTop / ROW) - 8);
+    const seen = printing ? PRINTED : Math.ceil(this.scroll.clientHeight / ROW) + 16;
+    const to = Math.min(this.rows.length, from + seen);
     fill(
       this.body,
       this.rows.slice(from, to).map((i, k) => this.row(i, from + k)),
