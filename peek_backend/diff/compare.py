@@ -14,6 +14,7 @@ from .edits import Diff, Edit, GraphDiff
 from .events import event_edits
 from .frames import renamed_frames
 from .graphs import compare_graphs
+from .wholes import fold_modules
 
 Key = tuple[str, int, int, str, int]
 MAX_ALIGNED = 10_000
@@ -27,7 +28,7 @@ def compare(old: Snapshot, new: Snapshot) -> Diff:
     edits = [*event_edits(old, new, renamed), *[edit for graph in graphs for edit in graph.edits]]
     for before, after in renamed.items():
         edits.append(Edit("frame:renamed", after, target=after, text="", old=before, new=after))
-    edits = fold_cuts(old, new, graphs, edits)
+    edits = fold_modules(graphs, fold_cuts(old, new, graphs, edits))
     return Diff(
         new.name or old.name, tuple(_env(old, new)), tuple(graphs), tuple(edits), old.stats, new.stats
     )

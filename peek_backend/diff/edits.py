@@ -30,6 +30,8 @@ FAIL: dict[str, str] = {
     "type:other": "kind of value changed",
     "input:added": "input added",
     "input:removed": "input removed",
+    "module:added": "module added",
+    "module:removed": "module removed",
     "output:changed": "outputs changed",
     "range:narrowed": "range is narrower",
     "guard:added": "new guard",
@@ -94,7 +96,8 @@ class Edit(Struct, frozen=True, omit_defaults=True):
     what was before and after, where that says more. ``node`` and ``old_node`` index the nodes of the graph (of its body).
     ``follows`` counts the types that changed because of this, ``sample`` is one of them. ``count`` is more than 1 only for
     kinds that are told as a number (``20 nodes renamed``). ``delta`` is a constant's change, relative to the larger value.
-    ``leads_to`` are the kinds of edits that follow from a break, each with what is told of it, or nothing.
+    ``leads_to`` are the kinds of edits that follow from a break, each with what is told of it, or nothing. ``inside`` are the
+    edits that a module which came or went whole stands for.
     """
 
     kind: str
@@ -112,6 +115,7 @@ class Edit(Struct, frozen=True, omit_defaults=True):
     count: int = 1
     delta: float | None = None
     leads_to: tuple[tuple[str, str], ...] = ()
+    inside: tuple[Edit, ...] = ()
 
 
 class GraphDiff(Struct, frozen=True):

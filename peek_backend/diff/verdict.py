@@ -112,12 +112,12 @@ class _Judge:
         """Level, the allowance that led to it, and a note where it is not the kind's usual one."""
         if edit.kind in INFO:
             return "info", "", ""
-        allowance = self.policy.allowance(edit)
+        allowance = self.allowance(edit)
         if allowance is not None:
             if allowance not in self.used:
                 self.used.append(allowance)
             return "allowed", str(allowance), ""
-        kinds = [edit.kind]
+        kinds = list(dict.fromkeys([edit.kind, *[part.kind for part in edit.inside]]))
         if edit.kind not in IMPROVEMENTS:  # what follows from a break must not pass because breaks do
             kinds += [kind for kind, _ in edit.leads_to]
         if not any(map(self.policy.fails, kinds)):
@@ -129,9 +129,17 @@ class _Judge:
             and not self.strict
         ):
             return "warn", "", "environments differ"
-        if edit.kind == "op:added" and self.within_growth():
+        if edit.kind in ("op:added", "module:added") and self.within_growth():
             return ("fail" if self.strict else "warn"), "", "within tolerance.ops"
         return "fail", "", ""
+
+    def allowance(self, edit: Edit) -> Allowance | None:
+        """The entry that allows an edit; a module that came or went whole is also allowed where all of its parts are."""
+        found = self.policy.allowance(edit)
+        if found is None and edit.inside:
+            parts = [self.policy.allowance(part) for part in edit.inside]
+            found = parts[0] if all(parts) else None
+        return found
 
     def within_growth(self) -> bool:
         """Whether the number of ops grew by no more than the policy lets it."""

@@ -11,10 +11,12 @@
                    "allowed_by": "", "note": "",
                    "edits": [{"graph": "MLP.forward", "module": "layers.0.mlp", "target": "operator.mul",
                               "text": …, "old": …, "new": …, "file": "model.py", "line": 18, "function": "forward",
-                              "code": "…", "node": 7, "old_node": null, "count": 1, "follows": 0, "delta": null}]}],
+                              "code": "…", "node": 7, "old_node": null, "count": 1, "follows": 0, "delta": null,
+                              "inside": []}]}],
      "unused_allowances": []}
 
-Every key is always there. A line is null where only a file knew the place. New keys may come; ``version`` is raised when
+``inside`` of a module that came or went whole are the edits of its ops and inputs, each with its kind. Every key is always there.
+A line is null where only a file knew the place. New keys may come; ``version`` is raised when
 one goes or changes.
 """
 
@@ -90,4 +92,5 @@ def _edit(edit: Edit) -> dict:
         "count": edit.count,
         "follows": edit.follows,
         "delta": edit.delta if known else None,
+        "inside": [{"kind": part.kind, **_edit(part)} for part in edit.inside],
     }

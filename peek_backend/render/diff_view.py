@@ -59,9 +59,10 @@ class Panel(NamedTuple):
 
 def panels(diff: Diff) -> list[Panel]:
     """A panel for each pair of graphs and for each pair of bodies that changed, in order."""
-    groups = {
-        id(e): (place, len(group.edits)) for group in diff.groups for place, e in enumerate(group.edits)
-    }
+    groups = {}
+    for group in diff.groups:
+        for place, edit in enumerate(group.edits):
+            groups |= dict.fromkeys(map(id, (edit, *edit.inside)), (place, len(group.edits)))
     found = []
     for pair in diff.graphs:
         found.append(_panel(pair, groups))

@@ -80,7 +80,7 @@ def _edit(finding: Finding, after: _Nodes, before: _Nodes | None) -> PageEdit:
 
 
 def _places(edits: tuple[Edit, ...], nodes: _Nodes, *, old: bool = False) -> Iterator[tuple[str, int]]:
-    for edit in edits:
+    for edit in [part for whole in edits for part in whole.inside or (whole,)]:
         place = nodes.find(edit.graph, edit.old_node if old else edit.node)
         if place is not None:
             yield place
