@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from peek_backend.diff.compare import compare
@@ -138,3 +139,16 @@ def test_the_page_of_two_snapshots_fits_a_phone(open_page):
     )
     assert right <= 390
     assert opened.tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("hash_", ["#v=graph", "#v=graph&m=bytes"])
+def test_the_legend_tells_edits_from_kinds(open_page, hash_):
+    """What a diff did to a node is a ring, as on its box, whatever fills the boxes; kinds are full squares."""
+    old = capture(200)
+    new = changed(old, "torch.nn.functional.silu", "torch.nn.functional.gelu")
+    opened = open_page(new, hash_, diff=diff_of(old, new))
+    assert opened.tab.locator(".legend span:has(.ring)").all_inner_texts() == ["added", "removed", "changed"]
+    rings = opened.tab.evaluate(
+        "[...document.querySelectorAll('.legend .ring')].map((r) => getComputedStyle(r).backgroundColor)"
+    )
+    assert set(rings) == {"rgba(0, 0, 0, 0)"}

@@ -73,7 +73,8 @@ def test_no_lane_crosses_the_words_of_another(open_page):
     opened = open_page(fan_out(), "#v=graph")
     crossings = opened.js(
         """probe.edgeLabels(true).filter(({ content, at, width, y }) => content.routes.some((r) =>
-               r.length === 8 && r[3] > at && r[3] < at + width && Math.min(r[4], r[5]) < y && Math.max(r[4], r[5]) > y - 8)).length"""
+               r.length === 8 && r[3] > at && r[3] < at + width &&
+               Math.min(r[4], r[5]) < y && Math.max(r[4], r[5]) > y - 8)).length"""
     )
     assert opened.js("probe.edgeLabels().length") > 3
     assert crossings == 0
@@ -88,7 +89,8 @@ def test_a_value_that_leaves_a_container_is_named_once(open_page):
     inner = opened.js(
         """probe.edgeLabels(true).filter(({ content, at, y }) => content.links.some((l, e) => {
                const r = content.routes[e];
-               return r.length < 8 && content.kids[l.b] === undefined && Math.abs(r[0] + 4 - at) < 1 && Math.abs(r[2] + 11 - y) < 1;
+               return r.length < 8 && content.kids[l.b] === undefined &&
+                 Math.abs(r[0] + 4 - at) < 1 && Math.abs(r[2] + 11 - y) < 1;
              })).length"""
     )
     assert inner == 0

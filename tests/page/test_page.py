@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from peek_backend.model import Leaf
+from peek_backend.model import FailedGuard, Leaf, node_refs
 from peek_backend.render.html import page
 from peek_backend.render.html.edits import PageDiff, PageEdit
 from peek_backend.render.html.page import default_title
@@ -510,6 +510,36 @@ def test_cells_without_javascript_are_cut_only_where_they_are_long(chromium, tmp
     context.close()
     assert cut
     assert min(len(text) for text in cut) > 60
+
+
+def test_the_panel_keeps_a_comma_beside_its_name(open_page):
+    """A name that fills the panel's width leaves the comma after it on its own last line."""
+    record = capture(20)
+    graph = record.graphs[0]
+    at = next(n.index for n in graph.nodes if n.op == "call_function" and len(node_refs(n)) > 1)
+    nodes = tuple(
+        replace(n, name=f"{n.name}_{'long_' * 20}") if n.op == "placeholder" else n for n in graph.nodes
+    )
+    opened = open_page(replace(record, graphs=(replace(graph, nodes=nodes),)), f"#v=graph&s={at}")
+    room = opened.tab.evaluate(
+        """[...document.querySelectorAll('.args .link')].filter((a) => a.getBoundingClientRect().height > 30).map(
+             (a) => a.parentElement.getBoundingClientRect().right - a.getBoundingClientRect().right)"""
+    )
+    assert room
+    assert min(room) > 6
+
+
+def test_what_a_broken_call_gave_has_words(open_page):
+    """Dynamo's own name for the result of a broken call stands nowhere on the page."""
+    record = capture(20)
+    recompiles = tuple(
+        replace(r, failed=(FailedGuard("___stack0 == 1.5", "___stack0", "1.5", "2.5"),))
+        for r in record.recompiles
+    )
+    opened = open_page(replace(record, recompiles=recompiles), "#v=breaks")
+    text = opened.tab.inner_text("main")
+    assert "the broken call's result" in text
+    assert "___stack" not in text
 
 
 def test_a_title_names_the_program_without_its_folder():

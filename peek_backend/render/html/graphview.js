@@ -11,6 +11,8 @@ import { Sizes } from "./sizes.js";
 import { packNumbers, unpackNumbers } from "./state.js";
 import { Tree } from "./tree.js";
 
+/** What a diff does to a node; drawn as the border of its box. */
+const EDITS = ["added", "removed", "changed"];
 /** Boxes that expanding a level may bring into the picture. */
 const MAX_SHOWN = 400_000;
 
@@ -216,6 +218,7 @@ export class GraphView {
     fill(
       this.legend,
       found?.scale ? scaleBar(found.scale) : null,
+      scene.mark ? EDITS.map((kind) => h("span", { role: "listitem" }, h(`i.ring.${kind}`), kind)) : null,
       (found?.legend ?? this.kindLegend(scene)).map(([colour, text]) =>
         h("span", { role: "listitem" }, h("i", { style: { background: colour } }), text),
       ),
@@ -226,8 +229,7 @@ export class GraphView {
     scene.usedKinds ??= [...new Set(Array.from({ length: scene.graph.n }, (_, i) => scene.kindOf(i)))].sort(
       (a, b) => a - b,
     );
-    const marks = scene.mark ? ["added", "removed", "changed"].map((m) => [`var(--${m})`, m]) : [];
-    return [...marks, ...scene.usedKinds.map((k) => [`var(--op-${this.app.kindNames[k]})`, this.app.kindTitles[k]])];
+    return scene.usedKinds.map((k) => [`var(--op-${this.app.kindNames[k]})`, this.app.kindTitles[k]]);
   }
 
   // ---- acting on the graph
