@@ -287,8 +287,10 @@ def _training(modules: list[torch.nn.Module], asked: Asked) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _settings(asked: Asked) -> Iterator[None]:
-    if not asked.unbacked:
-        yield
-        return
-    with torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+    """torch's settings for a price: recurrent modules are traced, which a compile leaves to eager unless told; sizes read from
+    data are symbols where asked for."""
+    changes = {"allow_rnn": True}
+    if asked.unbacked:
+        changes |= {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+    with torch._dynamo.config.patch(**changes):
         yield

@@ -394,24 +394,41 @@ def test_lazy_modules_take_their_shape_from_the_inputs():
 
 
 def test_what_runs_outside_of_graphs_is_told():
-    """A module that Dynamo leaves to eager is named in the price, with the way to have it traced; then its products count."""
+    """A function that Dynamo leaves to eager is named in the price, with its reason."""
+
+    @torch.compiler.disable
+    def apart(x):
+        return x @ x
+
+    def skipped(x):
+        torch._dynamo.skip_frame()
+        return apart(x)
+
+    cost = peek_backend.dryrun(skipped, "f32[4, 4]").cost
+    assert cost.flops == 0
+    assert "skipped (test_dryrun.py" in str(cost)
+    assert json.loads(cost.to_json())["eager"][0]["frame"].endswith("skipped")
+
+
+RECURRENT = [(nn.RNN, 1), (nn.GRU, 3), (nn.LSTM, 4)]
+
+
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize(("kind", "gates"), RECURRENT, ids=[kind.__name__ for kind, _ in RECURRENT])
+def test_recurrent_modules_are_priced(kind, gates, train):
+    """Two layers of an RNN, GRU or LSTM cost two FLOPs a weight, example and step, though a compile leaves them to eager."""
 
     class Recurrent(nn.Module):
         def __init__(self):
             super().__init__()
-            self.lstm = nn.LSTM(8, 16, batch_first=True)
+            self.steps = kind(8, 16, num_layers=2, batch_first=True)
 
         def forward(self, x):
-            return self.lstm(x)[0]
+            return self.steps(x)[0]
 
-    cost = peek_backend.dryrun(Recurrent, "f32[2, 5, 8]").cost
-    assert cost.flops == 0
-    assert "Recurrent.forward (test_dryrun.py" in str(cost)
-    assert "allow_rnn=True" in str(cost) or version() < (2, 13)  # 2.8 does not say why it skips a frame
-    assert json.loads(cost.to_json())["eager"][0]["frame"].endswith("Recurrent.forward")
-    with torch._dynamo.config.patch(allow_rnn=True):
-        cost = peek_backend.dryrun(Recurrent, "f32[2, 5, 8]", train=True).cost
-    assert cost.totals.forward_flops == 2 * 2 * 5 * (8 + 16) * 4 * 16
+    cost = peek_backend.dryrun(Recurrent, "f32[2, 5, 8]", train=train).cost
+    assert cost.totals.forward_flops == 2 * 2 * 5 * gates * 16 * (8 + 16 + 16 + 16)
+    assert not torch._dynamo.config.allow_rnn
 
 
 def test_an_op_without_a_fake_kernel_is_named_with_its_stub():
