@@ -59,6 +59,18 @@ def test_tabs_that_do_not_fit_fade_and_can_be_reached(open_page):
     assert open_page(capture(100), width=1280).js("app.tabs.dataset.more") == ""
 
 
+def test_a_wide_table_of_the_overview_fades_until_its_end_is_reached(open_page):
+    """On a phone a table that goes on to the right says so, and the arrow keys bring its last column into sight."""
+    opened = open_page(capture(100), width=390)
+    table = ".graphs .wide"
+    opened.until(f"document.querySelector('{table}').dataset.more === 'right'")
+    assert opened.js(f"getComputedStyle(document.querySelector('{table}')).maskImage") != "none"
+    opened.tab.focus(table)
+    for _ in range(40):
+        opened.tab.keyboard.press("ArrowRight")
+    opened.until(f"document.querySelector('{table}').dataset.more === 'left'")
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_no_border_crosses_the_words_of_an_edge(open_page, width):
     """Where an edge's words are drawn stands no box, and no side of the container around them."""

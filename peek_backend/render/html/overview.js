@@ -1,7 +1,7 @@
 // The overview: the verdict, the numbers behind it, what to mend first, every graph. Facts come ready from Python.
 
 import { baseName, bytesText, plural } from "./data.js";
-import { fill, h } from "./dom.js";
+import { fades, fill, h } from "./dom.js";
 
 const KEPT = 15;
 const CAPTURED = ["dynamo", "fx"];
@@ -321,7 +321,7 @@ export function problemSection(problems) {
     : null;
 }
 
-/** A table that scrolls sideways where it must. */
+/** A table that scrolls sideways where it must, by keys too, and fades where it goes on. */
 function table(titles, rows, right = NUMBERS) {
   const head = h(
     "thead",
@@ -330,7 +330,14 @@ function table(titles, rows, right = NUMBERS) {
       titles.map((t) => h("th", { class: t && right.has(t) ? "right" : "" }, t)),
     ),
   );
-  return h("div.wide", h("table.list", head, h("tbody", rows)));
+  const name = `Table of ${titles.filter(Boolean).join(", ")}`;
+  const wide = h(
+    "div.wide.fades",
+    { tabIndex: 0, role: "region", "aria-label": name },
+    h("table.list", head, h("tbody", rows)),
+  );
+  fades(wide);
+  return wide;
 }
 
 // Part of other phases: bars without them add up to the whole.
