@@ -406,8 +406,10 @@ def test_what_runs_outside_of_graphs_is_told():
 
     cost = peek_backend.dryrun(skipped, "f32[4, 4]").cost
     assert cost.flops == 0
-    assert "skipped (test_dryrun.py" in str(cost)
-    assert json.loads(cost.to_json())["eager"][0]["frame"].endswith("skipped")
+    assert "outside of all graphs: aten::mm" in str(cost)
+    if version() >= (2, 13):  # 2.8 does not tell of a frame that it skips so
+        assert "skipped (test_dryrun.py" in str(cost)
+        assert json.loads(cost.to_json())["eager"][0]["frame"].endswith("skipped")
 
 
 RECURRENT = [(nn.RNN, 1), (nn.GRU, 3), (nn.LSTM, 4)]
@@ -570,7 +572,7 @@ def test_what_the_model_raises_is_told_in_a_few_lines(dryrun):
     lines = done.err.strip().splitlines()
     assert len(lines) < 10
     assert "63" in lines[0]
-    assert "[64, 256]" in lines[0] or version() < (2, 13)  # 2.8 shows no shapes of fake tensors
+    assert "function linear" in lines[0]
     assert any("program_to_price.py:" in line for line in lines)
     with pytest.raises(Exception, match="63"):
         dryrun("Net", "--input", "f32[8, 63]", "--traceback")
