@@ -572,7 +572,7 @@ def test_what_the_model_raises_is_told_in_a_few_lines(dryrun):
     lines = done.err.strip().splitlines()
     assert len(lines) < 10
     assert "63" in lines[0]
-    assert "function linear" in lines[0]
+    assert "a and b must have same redu" in lines[0]  # later torch puts words before it, and the line is cut
     assert any("program_to_price.py:" in line for line in lines)
     with pytest.raises(Exception, match="63"):
         dryrun("Net", "--input", "f32[8, 63]", "--traceback")
