@@ -93,6 +93,8 @@ def _tried(
     with hinted(hints):
         record = _traced(function, (given, keywords), modules, fakes, asked, about, hints)
     record = _with_eager(_named(hints.told(record), (args, kwargs)), eager)
+    if function is target and not (args or kwargs or inputs):
+        _refuse_maker(target, record)
     record = record if real else relabelled(record, "cpu", str(wanted))
     hints.check_used(record)
     return record
@@ -213,6 +215,23 @@ def _made(target: Any, has_inputs: bool) -> Any:
         raise PeekError(f"{name}() made nothing to call", why, "return the model, or pass its inputs")
     check_unreal(found)
     return found
+
+
+def _refuse_maker(target: Any, record: CaptureRecord) -> None:
+    """Raises PeekError for a function that only makes a model: without inputs it is taken for what is to be tried."""
+    if isinstance(target, torch.nn.Module) or any(
+        isinstance(n.value, TensorMeta) for g in record.graphs for n in g.nodes
+    ):
+        return
+    with random_state_kept():
+        made = built(target)
+    if isinstance(made, torch.nn.Module):
+        kind = type(made).__qualname__
+        raise PeekError(
+            f"{getattr(target, '__qualname__', repr(target))}() makes a {kind}, and there is nothing to call it with",
+            "what is given without inputs is tried itself, and this computes nothing",
+            f"pass the inputs of {kind}.forward, in order (--input 'f32[8, 16]')",
+        )
 
 
 def _is_factory(target: Any, has_inputs: bool) -> bool:

@@ -299,6 +299,14 @@ def branching(x):
     return y - 1
 
 
+def test_a_factory_without_inputs_is_told():
+    """A function that only makes a model is no program to try; one that computes without inputs is."""
+    with pytest.raises(PeekError, match=r"makes a Sequential.* nothing to call it with"):
+        peek_backend.dryrun(lambda: nn.Sequential(nn.Linear(8, 8), nn.ReLU()))
+    record = peek_backend.dryrun(lambda: torch.ones(3, 3) @ torch.ones(3, 3))
+    assert record.cost.flops == 2 * 3**3
+
+
 def test_a_branch_on_data_names_line_and_ways_round():
     """Data-dependent code ends with the line, the ways round, and what was captured until then."""
     with pytest.raises(PeekError, match="needs data") as error:
