@@ -26,12 +26,17 @@ def metadata() -> Any:
     It passes it to nobody, and puts it into the tracing context only after the partitioner ran; its own functions hold it as
     ``fw_metadata`` (torch 2.8 to 2.15), with inputs and outputs counted as Dynamo's.
     """
-    frame = sys._getframe(1)
+    return _held_as("fw_metadata", "input_info")
+
+
+def _held_as(name: str, field: str) -> Any:
+    """What AOTAutograd's functions that are running in this thread hold under this name, if it has that field, or None."""
+    frame = sys._getframe(2)
     for _ in range(_MOST_FRAMES_UP):
         if frame is None:
             return None
-        found = frame.f_locals.get("fw_metadata") if "_functorch" in frame.f_code.co_filename else None
-        if hasattr(found, "input_info"):
+        found = frame.f_locals.get(name) if "_functorch" in frame.f_code.co_filename else None
+        if hasattr(found, field):
             return found
         frame = frame.f_back
     return None
@@ -77,7 +82,14 @@ def gradient_ordinals(gm: fx.GraphModule, first: int, inputs: Sequence[int | Non
             return tuple(_filled(by_desc, inputs))
     entries = [i for i in inputs if i is not None]
     once = list(dict.fromkeys(entries))  # a subclass without a gradient has one None
-    return next((tuple(found) for found in (entries, once) if len(found) == count), (None,) * count)
+    parts = _gradient_parts()
+    return next((tuple(found) for found in (entries, once, parts) if len(found) == count), (None,) * count)
+
+
+def _gradient_parts() -> list[int]:
+    """For each gradient the input it belongs to, by AOTAutograd's ``SubclassMeta``: a plain input's may be a subclass."""
+    metas = getattr(_held_as("maybe_subclass_meta", "grad_input_metas"), "grad_input_metas", None) or ()
+    return [i for i, part in enumerate(metas) for _ in range(getattr(part, "arg_count", 1))]
 
 
 def mapped(ordinals: Sequence[int | None], flat: Sequence[int]) -> tuple[int | None, ...]:

@@ -44,10 +44,10 @@ def step(cache: Path, *args: str) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def check(model: str, cache: Path, aot: str) -> None:
+def check(model: str, cache: Path, *asked: str) -> None:
     """Cold with stages, then warm without, with stages, and with stages from the log: one after the other on the same caches.
 
-    ``aot`` is what AOTAutograd's cache says of the model on a second run: ``hit``, or ``bypass`` where torch does not cache it.
+    ``asked`` is what AOTAutograd's cache may say of the model on a second run: ``hit``, or ``bypass`` where torch refuses it.
     """
     cold = step(cache, "peek", model)
     plain_first = step(cache, "plain", model)  # fills AOTAutograd's cache, which the cold run left alone
@@ -56,7 +56,8 @@ def check(model: str, cache: Path, aot: str) -> None:
     log = step(cache, "peek", model, "all", "log")
     runs = {"cold": cold, "live": live, "log": log}
     assert plain_first["fx"] == plain["fx"] == live["fx"] == log["fx"] == {"fxgraph_cache_hit": 2}
-    assert plain["aot"] == log["aot"] == {f"autograd_cache_{aot}": 1}
+    aot = next(outcome for outcome in asked if plain["aot"] == {f"autograd_cache_{outcome}": 1})
+    assert log["aot"] == plain["aot"]
     for name, run in runs.items():
         assert run["digest"] == plain["digest"], name
         assert run["keys"] == ["0/0", *(f"0/0 {s}" for s in STAGES)], name
@@ -81,7 +82,7 @@ def test_caches_results_and_kernels(tmp_path):
 def test_llama(tmp_path):
     """The same of a training step of a Llama."""
     require("transformers")
-    check("llama", tmp_path, "bypass")
+    check("llama", tmp_path, "bypass", "hit")  # torch 2.15 caches it
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_llama(tmp_path):
         ({}, "max-autotun", "did you mean 'max-autotune'"),
         ({"mode": "max-autotun"}, None, "did you mean 'max-autotune'"),
         ({"mode": 3}, None, "bad mode of Inductor in inner_options: 3"),
-        ({"mode": "max"}, None, "known: default, lite, max-autotune,"),
+        ({"mode": "max"}, None, "unknown mode of Inductor 'max'"),
         ({"mode": "default"}, "max-autotune", "two modes: 'max-autotune' and 'default'"),
     ],
 )
@@ -103,6 +104,7 @@ def test_bad_options_of_inductor(options, mode, said):
     with pytest.raises(PeekError) as error:
         check_inner_options("inductor", mode, options)
     assert said in str(error.value)
+    assert "default, default" not in str(error.value)
 
 
 def test_options_need_someone_to_read_them():

@@ -155,6 +155,8 @@ def one_rank(tmp_path):
     """A gloo group of this process alone."""
     import torch.distributed as dist
 
+    if dist.is_initialized():  # by a case that ran before in this process
+        dist.destroy_process_group()
     dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
     yield
     dist.destroy_process_group()
