@@ -114,9 +114,13 @@ _KEPT = (
 def environment_kept(env: Any) -> Iterator[None]:
     before = {name: copy.copy(getattr(env, name)) for name in _KEPT if hasattr(env, name)}
     asserts = env.num_deferred_runtime_asserts
+    sources = {symbol: list(found) for symbol, found in env.var_to_sources.items()}
     try:
         yield
     finally:
+        for symbol, found in sources.items():
+            # torch 2.8 adds one for a nested tensor made anew, and an error of its own names them all.
+            env.var_to_sources[symbol][:] = found
         changed = [name for name, value in before.items() if getattr(env, name) != value]
         for name in changed:
             setattr(env, name, before[name])
