@@ -46,17 +46,28 @@ def test_cases(name, monkeypatch):
     if name[:2] == "13":
         require("transformers")
     monkeypatch.setattr(worker, "_calls", calls_of_four_sizes)
-    monkeypatch.setattr(worker, "_session", Session)
-    worker.run_case(name, watch=True)  # the first run in a process also compiles what it imports
-    without, _ = worker.run_case(name, watch=True)
-    monkeypatch.setattr(
-        worker, "_session", lambda: Session(stages=("joint", "forward", "backward", "inference"))
-    )
-    found, record = worker.run_case(name, watch=True)
+    runs = []
+    for make in (
+        Session,
+        Session,
+        staged_session,
+    ):  # the first run in a process also compiles what it imports
+        monkeypatch.setattr(worker, "_session", make)
+        runs.append(worker.run_case(name, watch=True))  # one line for all, as torch 2.8 has it in its errors
+    (without, _), (found, record) = runs[1:]
     for part in without:
-        assert found[part] == without[part], part
+        assert in_any_order(part, found[part]) == in_any_order(part, without[part]), part
     keys = [(g.key, g.frame) for g in record.graphs]
     assert len({k for k, _ in keys}) == len(keys)
+
+
+def staged_session() -> Session:
+    return Session(stages=("joint", "forward", "backward", "inference"))
+
+
+def in_any_order(part: str, value: Any) -> Any:
+    """Guards of a dict's keys come in the order of a set (torch 2.8), which differs from run to run without peek too."""
+    return {key: sorted(lines) for key, lines in value.items()} if part == "guards" else value
 
 
 def calls_of_four_sizes(module: Any) -> list[Any]:
