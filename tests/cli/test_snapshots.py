@@ -71,7 +71,7 @@ class TestDiff:
         """A failing difference exits with 1, in lines of at most 80 columns without colour."""
         done = peek("diff", *pair)
         assert done.code == 1
-        assert "✗ op added" in done.out
+        assert "✗ module added" in done.out
         assert max(map(len, done.out.splitlines())) <= 80
         assert "\x1b" not in done.out
 

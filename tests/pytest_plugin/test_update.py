@@ -58,8 +58,8 @@ def test_a_changed_graph_fails_and_waits(accepted):
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "FAIL test_one: * failing changes*",
-            "*✗ op added*",
+            "FAIL test_one: 1 failing change*",
+            "*✗ module added*",
             "*accept: pytest test_a.py::test_one --peek-update*review: peek review*",
         ]
     )
@@ -74,7 +74,7 @@ def test_update_takes_a_changed_graph_and_tells_it(accepted):
     result = accepted.run("--peek-update")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["*✗ op added*", f"{FILE}: written, changed as above", "1 compared (1 changed)"]
+        ["*✗ module added*", f"{FILE}: written, changed as above", "1 compared (1 changed)"]
     )
     assert accepted.files(pending=True) == []
     accepted.run().assert_outcomes(passed=1)
