@@ -91,11 +91,7 @@ def autograd_views(record: CaptureRecord) -> list[AutogradView]:
 
 def sibling(record: CaptureRecord, graph: GraphRecord, stage: str) -> GraphRecord | None:
     """The graph of another stage of the same backend call."""
-    return next((g for g in record.graphs if g.stage == stage and _call(g) == _call(graph)), None)
-
-
-def _call(graph: GraphRecord) -> tuple:
-    return graph.compile_id, graph.attempt, graph.call, graph.rank
+    return next((g for g in record.graphs if g.stage == stage and g.backend_call == graph.backend_call), None)
 
 
 def autograd_view(

@@ -116,9 +116,9 @@ def costed(record: CaptureRecord) -> list[tuple[str, GraphRecord]]:
     graphs without those the captured ones. Raises PeekError when no node has a cost.
     """
     captured = {id(g) for g in captured_graphs(record)}
-    cut = {_call(g) for g in record.graphs if g.stage == "forward"}
+    cut = {g.backend_call for g in record.graphs if g.stage == "forward"}
     forward = [
-        g for g in record.graphs if g.stage == "forward" or (id(g) in captured and _call(g) not in cut)
+        g for g in record.graphs if g.stage == "forward" or (id(g) in captured and g.backend_call not in cut)
     ]
     backward = [g for g in reversed(record.graphs) if g.stage == "backward"]
     if forward and not any(n.cost is not None for g in (*forward, *backward) for n in g.nodes):
@@ -132,11 +132,11 @@ def missing_backwards(record: CaptureRecord) -> list[tuple[str, str]]:
     why. Empty for inference."""
     if record.dryrun is None or not record.dryrun.train:
         return []
-    cut = {_call(g) for g in record.graphs if g.stage == "backward"}
+    cut = {g.backend_call for g in record.graphs if g.stage == "backward"}
     return [
         (g.key, _why_no_backward(record, g))
         for g in captured_graphs(record)
-        if _call(g) not in cut and _asks_for_gradient(g)
+        if g.backend_call not in cut and _asks_for_gradient(g)
     ]
 
 
@@ -147,15 +147,13 @@ def _asks_for_gradient(graph: GraphRecord) -> bool:
 
 
 def _why_no_backward(record: CaptureRecord, graph: GraphRecord) -> str:
-    later = [g for g in record.graphs if _call(g) == _call(graph) and g.stage in ("joint", *PASSES)]
+    later = [
+        g for g in record.graphs if g.backend_call == graph.backend_call and g.stage in ("joint", *PASSES)
+    ]
     problem = next((p for g in later for p in g.problems), None)
     if problem is not None:
         return f"{problem.what}: {problem.why}" if problem.why else problem.what
     return "it was not among the stages that were recorded"
-
-
-def _call(graph: GraphRecord) -> tuple[Any, ...]:
-    return (graph.rank, graph.compile_id, graph.attempt, graph.call)
 
 
 def costs(record: CaptureRecord, sizes: Sizes | None = None) -> Costs:

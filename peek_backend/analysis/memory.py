@@ -17,6 +17,7 @@ from msgspec import Struct
 from peek_backend.errors import unknown_name
 from peek_backend.model import CaptureRecord, Dim, GraphRecord, NodeRecord, TensorMeta, TupleInfo
 
+from .autograd import sibling
 from .cost import Sizes, costed, folding_of, held_of
 from .folding import Folding
 from .totals import users
@@ -126,7 +127,7 @@ class _Tracks:
         self._blocks: list[Block] = []
         self._steps: list[tuple[int, int]] = []
         self._unknown = 0
-        self._saved: dict[str, dict[str, _Storage]] = {}
+        self._saved: dict[tuple, dict[str, _Storage]] = {}
 
     def timeline(self) -> Timeline:
         storages: list[_Storage] = []
@@ -195,7 +196,7 @@ class _Tracks:
         """The storage of the forward that an input of its backward is."""
         if which != "backward" or node.op != "placeholder":
             return None
-        return self._saved.get(_call(self._graphs[index]), {}).get(node.name)
+        return self._saved.get(self._graphs[index].backend_call, {}).get(node.name)
 
     def _storage(self, index: int, which: str, node: NodeRecord, size: Dim, born: int) -> _Storage:
         nbytes = self._sizes.at(size, self._graphs[index])
@@ -239,7 +240,7 @@ class _Tracks:
                 else:
                     self._output(graph, storage, ends.role(position), finish)
             if storages and ends.role(position) == "saved activations":
-                self._saved.setdefault(_call(graph), {})[node.name] = storages[0]
+                self._saved.setdefault(graph.backend_call, {})[node.name] = storages[0]
 
     def _output(self, graph: GraphRecord, storage: _Storage, role: str, finish: int) -> None:
         """The caller keeps the last forward's outputs, in training to the end; what is written back to an input is gone then."""
@@ -256,14 +257,13 @@ class _Tracks:
         storage.kind = "gradients"
         entries = graph.lowering.gradients if graph.lowering is not None else ()
         ordinal = entries[position] if position < len(entries) else None
-        storage.stays = _call(graph) == _call(self._forwards[0]) or self._is_parameter(graph, ordinal)
+        last_backward = graph.backend_call == self._forwards[0].backend_call
+        storage.stays = last_backward or self._is_parameter(graph, ordinal)
         storage.last = max(storage.last, finish)
 
     def _is_parameter(self, graph: GraphRecord, ordinal: int | None) -> bool:
         """Whether an input of the captured graph that this one was made of is a parameter; unknown ones are taken for one."""
-        captured = next(
-            (g for g in self._record.graphs if g.stage == "dynamo" and _call(g) == _call(graph)), None
-        )
+        captured = sibling(self._record, graph, "dynamo")
         inputs = [n for n in captured.nodes if n.op == "placeholder"] if captured is not None else []
         if ordinal is None or ordinal >= len(inputs):
             return True
@@ -364,11 +364,6 @@ def _numbers(value: Any) -> list[int]:
     if isinstance(value, TupleInfo):
         return [n for item in value.items for n in _numbers(item)]
     return []
-
-
-def _call(graph: GraphRecord) -> str:
-    """What a forward and its backward share."""
-    return f"{graph.rank} {graph.compile_id} {graph.attempt} {graph.call}"
 
 
 def _totals(blocks: Sequence[Block], end: int) -> tuple[list[int], list[int]]:

@@ -217,14 +217,12 @@ class Session:
 
 def _with_frames(graphs: Sequence[GraphRecord]) -> tuple[GraphRecord, ...]:
     """The graphs, those of later stages with the frame and the name of the Dynamo graph they were made from."""
-    first = {_call_of(g): {"frame": g.frame, "name": g.name} for g in graphs if g.stage == "dynamo"}
+    first = {g.backend_call: {"frame": g.frame, "name": g.name} for g in graphs if g.stage == "dynamo"}
     return tuple(
         [
-            g if g.lowering is None else msgspec.structs.replace(g, **first.get(_call_of(g), {"frame": None}))
+            g
+            if g.lowering is None
+            else msgspec.structs.replace(g, **first.get(g.backend_call, {"frame": None}))
             for g in graphs
         ]
     )
-
-
-def _call_of(graph: GraphRecord) -> tuple[str | None, int, int]:
-    return graph.compile_id, graph.attempt, graph.call

@@ -64,11 +64,7 @@ def _pairs(record: CaptureRecord, kept: CaptureRecord, stages: tuple[str, ...], 
 
 
 def _partners(record: CaptureRecord, left: GraphRecord, stage: str) -> Iterator[GraphRecord]:
-    return (g for g in record.graphs if g.stage == stage and _call(g) == _call(left))
-
-
-def _call(graph: GraphRecord) -> tuple:
-    return graph.compile_id, graph.attempt, graph.call, graph.rank
+    return (g for g in record.graphs if g.stage == stage and g.backend_call == left.backend_call)
 
 
 def _views(record: CaptureRecord, kept: CaptureRecord, view: View, asked: Asked) -> str:

@@ -174,6 +174,11 @@ class GraphRecord(Struct, frozen=True, gc=False, omit_defaults=True):
             parts.append(f"rank {self.rank}")
         return " ".join(parts)
 
+    @property
+    def backend_call(self) -> tuple[int | None, str | None, int, int]:
+        """What the graphs of all stages of one backend call share, and no others of the capture."""
+        return self.rank, self.compile_id, self.attempt, self.call
+
 
 def body_key(key: str, name: str) -> str:
     """How a node's origin names the body ``name`` of a higher-order op in the graph ``key``: a body has its root's key."""
