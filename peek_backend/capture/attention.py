@@ -7,13 +7,14 @@ are those of the kernel without dropout.
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch.nn.functional as F
 from torch import fx
+
+from .within import held
 
 _PLAYED: contextvars.ContextVar[bool] = contextvars.ContextVar("accelerator_played", default=False)
 
@@ -21,14 +22,9 @@ _PLAYED: contextvars.ContextVar[bool] = contextvars.ContextVar("accelerator_play
 _PROBABILITY = {F.scaled_dot_product_attention: 4, F.multi_head_attention_forward: 10}
 
 
-@contextlib.contextmanager
-def fused_with_dropout() -> Iterator[None]:
+def fused_with_dropout() -> AbstractContextManager[None]:
     """Within, AOTAutograd traces attention with dropout as the fused kernel; the graph that Dynamo captures is as written."""
-    token = _PLAYED.set(True)
-    try:
-        yield
-    finally:
-        _PLAYED.reset(token)
+    return held(_PLAYED, True)
 
 
 def as_accelerated(gm: fx.GraphModule) -> fx.GraphModule:

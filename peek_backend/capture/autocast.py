@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch._dynamo.eval_frame import skip_code
+
+from .within import replaced
 
 _FLOAT32 = (
     "layer_norm", "native_layer_norm", "group_norm", "softmax.int", "log_softmax.int", "exp", "expm1", "log", "log10", "log1p",
@@ -29,27 +30,13 @@ def autocast_played(device: torch.device) -> Iterator[None]:
     """Within, ``torch.autocast`` of ``device``'s type holds for tensors on the CPU; none was switched on before."""
     with contextlib.ExitStack() as stack:
         if device.type == "cuda":
-            stack.enter_context(
-                _instead(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
-            )
-            stack.enter_context(_instead(torch.cuda, "is_bf16_supported", lambda *_, **__: True))
+            stack.enter_context(replaced(torch.cuda.amp.common, amp_definitely_not_available=lambda: False))
+            stack.enter_context(replaced(torch.cuda, is_bf16_supported=lambda *_, **__: True))
         if device.type in ("cuda", "xpu"):
             stack.enter_context(_kept_in_float32())
-        enter, leave = _entering(device.type), _leaving(device.type)
-        stack.enter_context(_instead(torch.amp.autocast_mode.autocast, "__enter__", enter))
-        stack.enter_context(_instead(torch.amp.autocast_mode.autocast, "__exit__", leave))
+        switches = {"__enter__": _entering(device.type), "__exit__": _leaving(device.type)}
+        stack.enter_context(replaced(torch.amp.autocast_mode.autocast, **switches))
         yield
-
-
-@contextlib.contextmanager
-def _instead(owner: Any, name: str, value: Callable[..., Any]) -> Iterator[None]:
-    before = owner.__dict__[name]
-    skip_code(value.__code__)  # never compiled on its own where the program calls it outside of a graph
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
 
 
 def _entering(kind: str) -> Callable[[Any], Any]:

@@ -25,6 +25,7 @@ from .formulas import tensors_in
 from .hints import unhinted
 from .meter import Bill, Meter, Twins, leaf_tensors
 from .values import MAX_TEXT, capped
+from .within import held
 
 _ACTIVE: contextvars.ContextVar[Pricer | None] = contextvars.ContextVar("pricer", default=None)
 
@@ -33,11 +34,8 @@ _ACTIVE: contextvars.ContextVar[Pricer | None] = contextvars.ContextVar("pricer"
 def pricing() -> Iterator[Pricer]:
     """Within, every graph that is read in this thread has the cost of its nodes."""
     pricer = Pricer()
-    token = _ACTIVE.set(pricer)
-    try:
+    with held(_ACTIVE, pricer):
         yield pricer
-    finally:
-        _ACTIVE.reset(token)
 
 
 def active_pricer(stage: str) -> Pricer | None:

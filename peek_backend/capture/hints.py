@@ -26,6 +26,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from ..errors import PeekError
 from ..model import CaptureRecord, GraphRecord
 from . import compat
+from .within import held, replaced
 
 Values = Sequence[int | float | bool]
 
@@ -201,32 +202,22 @@ _OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
 @contextlib.contextmanager
 def hinted(hints: Hints) -> Iterator[None]:
     """Within, in this thread, what is read from data has the values of ``hints`` where there are some."""
-    token = _NOW.set(hints)
     log = logging.getLogger(ShapeEnv.__module__)
     real = {op: op_implementations_dict[op] for op in _READS if op in op_implementations_dict}
-    makers = {name: getattr(ShapeEnv, name) for name in _MAKERS}
-    try:
-        op_implementations_dict.update({op: _number_or(call) for op, call in real.items()})
-        for name, make in makers.items():
-            setattr(ShapeEnv, name, _symbol_by(make))
-        log.addFilter(_unsaid)
-        yield
-    finally:
-        log.removeFilter(_unsaid)
-        for name, make in makers.items():
-            setattr(ShapeEnv, name, make)
-        op_implementations_dict.update(real)
-        _NOW.reset(token)
+    makers = {name: _symbol_by(getattr(ShapeEnv, name)) for name in _MAKERS}
+    with held(_NOW, hints), replaced(ShapeEnv, **makers):
+        try:
+            op_implementations_dict.update({op: _number_or(call) for op, call in real.items()})
+            log.addFilter(_unsaid)
+            yield
+        finally:
+            log.removeFilter(_unsaid)
+            op_implementations_dict.update(real)
 
 
-@contextlib.contextmanager
-def unhinted() -> Iterator[None]:
+def unhinted() -> contextlib.AbstractContextManager[None]:
     """Within, nothing that is read counts as read by the program: an op is run again for its price."""
-    token = _NOW.set(None)
-    try:
-        yield
-    finally:
-        _NOW.reset(token)
+    return held(_NOW, None)
 
 
 def _number_or(real: Any) -> Any:

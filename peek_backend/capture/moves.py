@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch._dynamo.eval_frame import skip_code
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
+
+from .within import replaced, untraced
 
 _TO = torch._C.TensorBase.to
 
@@ -24,23 +25,12 @@ def played(device: torch.device, by: torch.device) -> Iterator[None]:
     methods = {"to": _moved_to(device, by)}
     if hasattr(torch._C.TensorBase, device.type):  # .cuda(), .xpu()
         methods[device.type] = _moved(by)
-    kept = [
-        (kind, name, kind.__dict__.get(name)) for kind in (FakeTensor, FunctionalTensor) for name in methods
-    ]
-    try:
-        for kind, name, _ in kept:
-            setattr(kind, name, methods[name])
+    with replaced(FakeTensor, **methods), replaced(FunctionalTensor, **methods):
         yield
-    finally:
-        for kind, name, before in kept:
-            if before is None:
-                delattr(kind, name)
-            else:
-                setattr(kind, name, before)
 
 
 def _moved_to(device: torch.device, by: torch.device) -> Callable[..., Any]:
-    @_no_frame
+    @untraced
     def other(value: Any) -> Any:
         if isinstance(value, str) and value.partition(":")[0] == device.type:
             return by
@@ -50,17 +40,11 @@ def _moved_to(device: torch.device, by: torch.device) -> Callable[..., Any]:
         moved = dict(zip(kwargs, map(other, kwargs.values()), strict=True))
         return _TO(self, *map(other, args), **moved)  # a comprehension would be a frame to Dynamo
 
-    return _no_frame(to)
+    return to
 
 
 def _moved(by: torch.device) -> Callable[..., Any]:
     def move(self: torch.Tensor, device: Any = None, non_blocking: bool = False, **how: Any) -> torch.Tensor:
         return _TO(self, by, non_blocking=non_blocking, **how)
 
-    return _no_frame(move)
-
-
-def _no_frame(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, never compiled on its own where the program calls it outside of a graph."""
-    skip_code(function.__code__)
-    return function
+    return move
