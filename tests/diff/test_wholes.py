@@ -79,6 +79,21 @@ def test_a_renamed_module_is_not_a_new_one():
     assert sorted(found) == ["module:added", "module:renamed"]
 
 
+def test_a_submodule_of_a_renamed_module_that_keeps_its_parameter_is_not_gone():
+    """Ops that go from a part of a module under another name are told one by one while the part has its parameter."""
+    tail = "  %a.mul = torch.mul(x, a.w)  f32[4]\n"
+    ops = "  %a.part.sin = .sin(%a.mul)  f32[4]\n  %a.part.cos = .cos(%a.part.sin)  f32[4]\n"
+    head = "graph f\n  in   x: f32[4]\n  in   a.w: f32[4] grad\n  in   a.part.w: f32[4] grad\n" + tail
+    old, new = head + ops + "  out  %a.part.cos\n", head + "  out  %a.mul\n"
+    assert kinds(old, new).count("op:removed") == 2
+    found = kinds(old, new.replace("a.", "c."))
+    assert (found.count("module:renamed"), found.count("op:removed"), found.count("module:removed")) == (
+        1,
+        2,
+        0,
+    )
+
+
 def test_the_policy_sees_what_is_inside():
     """A kind that the policy fails is not hidden, and a module is allowed by its path, its kind, or all of its parts."""
     diff = compare(transformer(layers=4), transformer(layers=5))
