@@ -43,12 +43,7 @@ def _break_edits(old: Sequence[Break], new: Sequence[Break]) -> Iterator[Edit]:
         yield _break_edit("break:added", info)
     for info in gone:
         yield _break_edit("break:removed", info)
-    moved = sum(place_key(a.place) != place_key(b.place) for a, b in pairs)
-    if moved:
-        yield Edit("source", text="source lines", count=moved)
-    for a, b in pairs:
-        if a.reason != b.reason:
-            yield Edit("break:reason", target=b.id, text=b.id, old=a.reason, new=b.reason, place=b.place)
+    yield from _reworded(pairs, lambda b: Edit("break:reason", target=b.id, text=b.id, place=b.place))
 
 
 def _break_edit(kind: str, info: Break) -> Edit:
@@ -71,17 +66,22 @@ def _skipped_edits(
         yield _skipped_edit("capture:nothing" if entry.state == "NOTHING" else "frame:skipped", entry)
     for entry in gone:
         yield _skipped_edit("frame:captured", entry)
-    moved = sum(place_key(a.place) != place_key(b.place) for a, b in pairs)
-    if moved:
-        yield Edit("source", text="source lines", count=moved)
-    for a, b in pairs:
-        if a.reason != b.reason:
-            yield Edit("frame:reason", b.frame, target=b.frame, text=b.frame, old=a.reason, new=b.reason)
+    yield from _reworded(pairs, lambda s: Edit("frame:reason", s.frame, target=s.frame, text=s.frame))
 
 
 def _skipped_edit(kind: str, entry: Skipped) -> Edit:
     text = f"{entry.frame} {entry.state}: {entry.reason}"
     return Edit(kind, entry.frame, target=entry.frame, text=text, place=entry.place)
+
+
+def _reworded(pairs: Sequence[tuple], reason: Callable[..., Edit]) -> Iterator[Edit]:
+    """For information: lines that read differently, and of each new entry whose reason does the edit that ``reason`` makes."""
+    moved = sum(place_key(a.place) != place_key(b.place) for a, b in pairs)
+    if moved:
+        yield Edit("source", text="source lines", count=moved)
+    for a, b in pairs:
+        if a.reason != b.reason:
+            yield replace(reason(b), old=a.reason, new=b.reason)
 
 
 def _matched(old: Iterable, new: Iterable, keys: Iterable[Callable]) -> tuple[list[tuple], list, list]:
