@@ -43,7 +43,6 @@ class SnapshotSession:
         self.config = config
         self.results: list[dict[str, Any]] = []
         self.used: set[Path] = set()
-        self.exempt: list[tuple[Path, str]] = []  # folder, and test whose snapshots nobody can judge
         self.tests: dict[str, dict[str, Any]] = {}
         self.unused: list[Path] = []
         self.deleted = False

@@ -349,7 +349,6 @@ class _Section:
         self.graph, self.record = graph, record
         # What stands for each node where it is used: an operand's number, or the text of a constant.
         self.stands: dict[int, int | str] = {}
-        self.node_names = {node.name for node in record.nodes}
 
     def build(self) -> tuple[tuple[m.Input, ...], tuple[m.Node, ...], m.Call]:
         inputs = self.inputs()
