@@ -84,6 +84,14 @@ def shorten(text: str, limit: int) -> str:
     return f"{text[: limit - 1 - tail]}…{text[len(text) - tail :]}"
 
 
+_STACK = re.compile(r"___stack\d+")
+
+
+def said(text: str) -> str:
+    """``text`` with Dynamo's own name for what a broken call returned (``___stack0``) in words."""
+    return _STACK.sub("the broken call's result", text) if "___stack" in text else text
+
+
 def some(items: Sequence, read: Callable[..., str], limit: int = MAX_ITEMS) -> str:
     """Items joined by commas: the first few, how many are left out, and the last."""
     if len(items) <= limit:

@@ -5,10 +5,10 @@ Comes in: texts. Goes out: one string.
 
 from __future__ import annotations
 
-import re
 import textwrap
 
 from .escape import cut, visible, width
+from .labels import said
 
 _STYLES = {"bold": "\x1b[1m", "dim": "\x1b[2m", "red": "\x1b[31m", "yellow": "\x1b[33m", "green": "\x1b[32m"}
 _RESET = "\x1b[0m"
@@ -72,5 +72,5 @@ class Page:
 
 
 def _said(text: str) -> str:
-    """Text for a terminal, with Dynamo's name for what a broken call returned in words."""
-    return visible(re.sub(r"___stack\d+", "the broken call's result", text))
+    """Text for a terminal."""
+    return visible(said(text))

@@ -69,7 +69,6 @@ class Strings(dict):
         return [clean(text) for text in self if text is not None]
 
 
-_STACK = re.compile(r"___stack\d+")
 _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -77,8 +76,7 @@ def clean(text: str) -> str:
     """``text`` at most MAX_TEXT long, encodable, in the order it is read (marks that turn what follows are spelled), Dynamo's ___stack0 in words."""
     if len(text) > MAX_TEXT:
         text = f"{labels.shorten(text, MAX_TEXT - 40)} ({len(text):,} characters)"
-    if "___stack" in text:
-        text = _STACK.sub("the broken call's result", text)
+    text = labels.said(text)
     if not text.isascii():
         text = _DIRECTIONS.sub(lambda m: visible(m[0]), text)
     return text.encode("utf-8", "replace").decode("utf-8")
