@@ -73,7 +73,7 @@ _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def clean(text: str) -> str:
-    """``text`` at most MAX_TEXT long, encodable, in the order it is read (marks that turn what follows are spelled), Dynamo's ___stack0 in words."""
+    """``text`` at most MAX_TEXT long, encodable, in the order it is read: marks that turn what follows are spelled."""
     if len(text) > MAX_TEXT:
         text = f"{labels.shorten(text, MAX_TEXT - 40)} ({len(text):,} characters)"
     text = labels.said(text)
@@ -103,7 +103,7 @@ def capture_payload(
     if base is not None:
         graphs += [graph | {"side": "before"} for graph in _graphs(base, strings, values, len(graphs), ())]
     files = {path: text.splitlines() for path, text in (sources or {}).items() if path in strings}
-    changed = [path for path, lines in files.items() if not _is_unchanged(record, path, lines)]
+    changed = _changed(record, files)
     return {
         "version": VERSION,
         "environment": plain(record.environment),
@@ -118,23 +118,25 @@ def capture_payload(
         "sources": {
             clean(p): [clean(line) for line in lines] for p, lines in files.items() if p not in changed
         },
-        "changed": [clean(path) for path in changed],
+        "changed": [clean(path) for path in files if path in changed],
         "strings": strings.texts(),
     }
 
 
-def _is_unchanged(record: CaptureRecord, path: str, lines: Sequence[str]) -> bool:
-    """Whether every line of a file that the capture has reads there as it did; so for a file of which it has none."""
+def _changed(record: CaptureRecord, files: Mapping[str, Sequence[str]]) -> set[str]:
+    """Those of ``files`` in which a line that the capture has reads otherwise now; never one of which it has none."""
     recorded = {
-        (node.source.line, node.source.code)
+        (source.file, source.line, source.code)
         for graph, _ in flat_graphs(record)
         for node in graph.nodes
-        if node.source is not None and node.source.file == path and node.source.line and node.source.code
+        if (source := node.source) is not None and source.file in files and source.line and source.code
     }
-    return all(
-        0 < line <= len(lines) and lines[line - 1].strip().startswith(code.strip().split("\n")[0].strip())
-        for line, code in recorded
-    )
+    return {file for file, line, code in recorded if not _is_there(code, files[file], line)}
+
+
+def _is_there(code: str, lines: Sequence[str], line: int) -> bool:
+    """Whether ``code``, of which only the first line counts, stands at this line, from 1, of a file."""
+    return 0 < line <= len(lines) and lines[line - 1].strip().startswith(code.strip().split("\n")[0].strip())
 
 
 def _graphs(
