@@ -16,7 +16,7 @@ from ..errors import PeekError, unknown_name
 from ..options import resolve, wants_color
 from ..pinned import project_policy, project_root, without_unused
 from ..snapshot.atomic import write_bytes
-from .operands import GIT, Missing, Side, git, sides
+from .operands import Missing, Side, sides
 from .output import tell, write_stdout
 from .places import Read, located, revision, working_tree
 
@@ -102,9 +102,7 @@ class Pair:
 
 def _sources(new: Side, root: Path) -> Read:
     """Where the lines of the new side are looked up: in its revision, or in the working tree."""
-    if new.label.startswith(GIT):
-        return revision(new.label.removeprefix(GIT).partition(":")[0], root, git)
-    return working_tree(root)
+    return revision(new.revision, root) if new.revision else working_tree(root)
 
 
 def _pairs(left: Side, right: Side, policy: Policy, strict: bool, read: Read) -> Iterator[Pair]:

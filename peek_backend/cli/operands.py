@@ -26,12 +26,14 @@ class Missing(PeekError):
 class Side:
     """One operand. ``files`` maps the path within a folder to what reads it; a single file has the path ``""``.
 
-    ``capture`` is where a single file's whole capture is read from, where it has one.
+    ``capture`` is where a single file's whole capture is read from, where it has one, ``revision`` what git calls the commit
+    that it is read from, empty for the working tree.
     """
 
     label: str
     files: Mapping[str, Callable[[], Snapshot]] = field(default_factory=dict)
     capture: Path | None = None
+    revision: str = ""
 
     @property
     def is_folder(self) -> bool:
@@ -138,7 +140,7 @@ def _in_git(text: str) -> Side:
     )
     names = [name for name in listed.split("\0") if name]
     if names == [path]:
-        return Side(text, {"": _blob(commit, path, f"{revision}:{path}")})
+        return Side(text, {"": _blob(commit, path, f"{revision}:{path}")}, revision=commit)
     if path != "." and not names:
         raise Missing(
             f"there is no {path} in {revision}",
@@ -150,7 +152,8 @@ def _in_git(text: str) -> Side:
     if path == ".":
         folder = PurePosixPath(project_policy(project_root(Path.cwd())).dir).name
         wanted = [name for name in wanted if folder in PurePosixPath(name).parts]
-    return Side(text, {n.removeprefix(prefix): _blob(commit, n, f"{revision}:{n}") for n in wanted})
+    files = {n.removeprefix(prefix): _blob(commit, n, f"{revision}:{n}") for n in wanted}
+    return Side(text, files, revision=commit)
 
 
 def _blob(commit: str, path: str, where: str) -> Callable[[], Snapshot]:

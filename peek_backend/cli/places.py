@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from ..diff import Verdict
 from ..errors import PeekError
 from ..model.snapshot import Place
+from .operands import git
 
 Read = Callable[[str], "str | None"]
 """Gives a source file's text by its path from the project's top; None where there is none."""
@@ -30,16 +32,16 @@ def working_tree(root: Path) -> Read:
     return read
 
 
-def revision(name: str, root: Path, git: Callable[[list[str], str], bytes]) -> Read:
-    """Reads the files of a git revision; ``git`` runs a command and gives its output."""
+def revision(name: str, root: Path) -> Read:
+    """Reads the files below ``root`` as they are in a git revision, each once: it costs a process."""
 
+    @cache
     def read(file: str) -> str | None:
         try:
-            top = git(["rev-parse", "--show-toplevel"], name).decode("utf-8", "replace").strip()
-            inside = (root.resolve() / file).relative_to(Path(top).resolve()).as_posix()
-            return git(["cat-file", "blob", f"{name}:{inside}"], name).decode("utf-8", "replace")
-        except (PeekError, ValueError):
+            data = git(["-C", str(root), "cat-file", "blob", f"{name}:./{file}"], name)
+        except PeekError:
             return None
+        return data.decode("utf-8", "replace")
 
     return read
 
