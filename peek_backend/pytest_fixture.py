@@ -216,38 +216,31 @@ class GraphSnapshot:
 
     def _unmet_prices(self, asked: Mapping[str, Any], *, narrowed: Sequence[str]) -> list[str]:
         """A sentence for each price that is not as expected; with an update those beside the snapshot's are written there."""
-        if asked and narrowed:
+        if not asked:
+            return []
+        if narrowed:
             what = f"{next(iter(asked))} is the price of the whole capture, and {narrowed[0]}= names a part"
             raise PeekError(what, "", "expect it in a call of its own")
-        beside = [key for key, wanted in asked.items() if is_relative(wanted)]
-        kept = self._kept_prices()
+        relative = [key for key, wanted in asked.items() if is_relative(wanted)]
+        slot = self._slot
+        file = _file(slot) if relative and slot is not None else None
+        kept = dict(file.cost) if file is not None else {}
         found = unmet_prices(self._prices, asked, kept)
-        if beside and self._slot is None:
+        if relative and slot is None:
             why = "capture() compares with no file"
-            raise PeekError(f"{beside[0]}: {asked[beside[0]]!r} is beside a snapshot", why, "call check(…)")
-        written = [k for k in beside if k not in kept or (k in found and self._settings.update != "new")]
+            raise PeekError(
+                f"{relative[0]}: {asked[relative[0]]!r} is beside a snapshot", why, "call check(…)"
+            )
+        written = [k for k in relative if k not in kept or (k in found and self._settings.update != "new")]
         if self._settings.update != "none" and written:
-            self._keep_prices({**kept, **{key: self._prices[key] for key in written}})
+            if file is not None and slot is not None:
+                now = kept | {key: self._prices[key] for key in written}
+                slot.write(print_graph(replace(file, cost=tuple(now.items()))))
             found = {key: why for key, why in found.items() if key not in written}
         lines = [f"{key}: {why}" for key, why in found.items()]
-        if any(key in beside for key in found):
+        if any(key in relative for key in found):
             lines[-1] += f"\n  accept: pytest {shlex.quote(self._test.nodeid)} --peek-update"
         return lines
-
-    def _kept_prices(self) -> dict[str, int]:
-        """The prices in the snapshot's file; none without a file."""
-        found = self._file()
-        return dict(found.cost) if found is not None else {}
-
-    def _keep_prices(self, kept: Mapping[str, int]) -> None:
-        found = self._file()
-        if found is not None and self._slot is not None:
-            self._slot.write(print_graph(replace(found, cost=tuple(kept.items()))))
-
-    def _file(self) -> Snapshot | None:
-        """The snapshot that the last check was held against, as its file is now."""
-        data = self._slot.read() if self._slot is not None else None
-        return decode_graph(data, shown(self._slot.path)) if data is not None and self._slot else None
 
     def report(self) -> dict[str, Any]:
         """What was done, as plain data."""
@@ -395,6 +388,12 @@ def _word(outcome: Outcome, did: str) -> str:
 
 def _named(snapshot: Snapshot, name: str) -> Snapshot:
     return replace(snapshot, name=name)
+
+
+def _file(slot: Slot) -> Snapshot | None:
+    """A check's snapshot as its file is now; None without one."""
+    data = slot.read()
+    return None if data is None else decode_graph(data, shown(slot.path))
 
 
 def _calls(
