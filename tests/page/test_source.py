@@ -62,6 +62,15 @@ def test_a_changed_file_is_not_shown_as_the_code_of_the_capture(open_page, file)
     assert "x * 3" not in text
 
 
+def test_a_form_feed_is_no_line(open_page, file):
+    """A file with form feeds between its parts is the one that was captured, and its lines keep their numbers."""
+    file.write_text(TEXT.replace("import torch", "import torch  # \f", 1))
+    opened = open_page(html=whole_text(capture_of(file), "html"), hash_="#v=source")
+    made = opened.tab.locator(f'.line[data-line="{LINE}"] code')
+    assert made.evaluate("(e) => e.textContent") == "            y = x * 2"
+    assert "has changed" not in opened.tab.inner_text(".code")
+
+
 def test_a_missing_file_is_told(open_page, tmp_path):
     """Without the file the recorded lines show, and why only those."""
     opened = open_page(html=whole_text(capture_of(tmp_path / "gone.py"), "html"), hash_="#v=source")

@@ -102,7 +102,7 @@ def capture_payload(
     graphs = _graphs(record, strings, values, 0, views)
     if base is not None:
         graphs += [graph | {"side": "before"} for graph in _graphs(base, strings, values, len(graphs), ())]
-    files = {path: text.splitlines() for path, text in (sources or {}).items() if path in strings}
+    files = {path: _lines(text) for path, text in (sources or {}).items() if path in strings}
     changed = _changed(record, files)
     return {
         "version": VERSION,
@@ -132,6 +132,11 @@ def _changed(record: CaptureRecord, files: Mapping[str, Sequence[str]]) -> set[s
         if (source := node.source) is not None and source.file in files and source.line and source.code
     }
     return {file for file, line, code in recorded if not _is_there(code, files[file], line)}
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a file as Python counts them: a form feed ends none."""
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
 def _is_there(code: str, lines: Sequence[str], line: int) -> bool:
