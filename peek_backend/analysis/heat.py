@@ -16,7 +16,7 @@ from peek_backend.model import CaptureRecord, Dim, GraphRecord, NodeCost, NodeRe
 
 from .cost import Sizes
 from .estimate import estimated, is_priced
-from .memory import timeline
+from .memory import Timeline, timeline
 from .sums import total
 from .traced import in_numbers
 
@@ -111,13 +111,10 @@ def _why_unknown(cost: NodeCost | None, size: Dim | None, heat: str) -> str:
 
 def _memory(priced: CaptureRecord) -> _Measure:
     """Bytes alive while each node runs; of a graph that is not on the time line nothing is known."""
-    during: dict[int, dict[int, int]] = {}
     try:
-        found = timeline(priced)
+        during = alive_during(timeline(priced))
     except PeekError:
-        found = None
-    for step in found.steps if found is not None else ():
-        during.setdefault(id(found.graphs[step.graph]), {})[step.node] = step.during
+        during = {}
 
     def measure(graph: GraphRecord, worked_out: bool) -> Amounts:
         steps = during.get(id(graph), {})
@@ -127,4 +124,12 @@ def _memory(priced: CaptureRecord) -> _Measure:
     return measure
 
 
-__all__ = ["HEATS", "Amounts", "amounts"]
+def alive_during(memory: Timeline) -> dict[int, dict[int, int]]:
+    """Bytes alive while each node runs: by the ``id`` of its graph, then the node's index."""
+    found: dict[int, dict[int, int]] = {}
+    for step in memory.steps:
+        found.setdefault(id(memory.graphs[step.graph]), {})[step.node] = step.during
+    return found
+
+
+__all__ = ["HEATS", "Amounts", "alive_during", "amounts"]

@@ -10,6 +10,7 @@ from typing import Any
 
 from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, costs
 from peek_backend.analysis.estimate import estimated, is_priced
+from peek_backend.analysis.heat import alive_during
 from peek_backend.analysis.memory import Timeline, timeline
 from peek_backend.analysis.traced import in_numbers
 from peek_backend.errors import PeekError
@@ -31,7 +32,7 @@ class Metrics:
         self._priced = [is_priced(graph) for graph in record.graphs]
         self.record = in_numbers(estimated(record, Sizes()))
         self._memory = self._timeline()
-        self._during = self._steps()
+        self._during = {} if self._memory is None else alive_during(self._memory)
 
     def _timeline(self) -> Timeline | None:
         """Memory over time; None where storages are not recorded, or nothing has a price."""
@@ -40,14 +41,6 @@ class Metrics:
             return timeline(self.record) if held else None
         except PeekError:
             return None
-
-    def _steps(self) -> dict[int, dict[int, int]]:
-        """Bytes alive while each node runs, by the graph's ``id`` and the node's index."""
-        found: dict[int, dict[int, int]] = {}
-        if self._memory is not None:
-            for step in self._memory.steps:
-                found.setdefault(id(self._memory.graphs[step.graph]), {})[step.node] = step.during
-        return found
 
     def columns(self, position: int) -> dict[str, Any] | None:
         """FLOPs, bytes read and written, and live bytes of each node of a graph; -1 where unknown, None without any."""
