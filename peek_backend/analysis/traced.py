@@ -41,10 +41,8 @@ def _nodes(nodes: tuple[NodeRecord, ...], graph: GraphRecord) -> tuple[NodeRecor
         if c is None or not _is_symbolic(c):
             return node
         made = tuple([(storage, number(size)) for storage, size in c.made])
-        numbers = NodeCost(
-            number(c.flops), number(c.read), number(c.written), number(c.scratch), made, c.unknown
-        )
-        return replace(node, cost=numbers)
+        parts = {part: number(getattr(c, part)) for part in ("flops", "read", "written", "scratch")}
+        return replace(node, cost=replace(c, **parts, made=made))
 
     return tuple(map(priced, nodes))
 
