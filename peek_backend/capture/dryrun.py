@@ -25,7 +25,7 @@ from .autocast import autocast_played
 from .cost import pricing
 from .fakes import Fakes, built, check_unreal, held_tensors, note_eager, settle_lazy
 from .hints import Hints, hinted
-from .inputs import build, check_call, check_signature
+from .inputs import build, check_call, check_signature, device_named, is_usable
 from .inspection import inspect_call, roots
 from .isolation import random_state_kept
 from .moves import played
@@ -75,9 +75,10 @@ def _tried(
     target: Any, given_inputs: tuple[Any, Any], asked: Asked, inputs: Callable[[], Any] | None
 ) -> CaptureRecord:
     args, kwargs = given_inputs
-    wanted, hints = _device(asked.device), Hints(asked.hints)
+    wanted = device_named(asked.device, "name one of torch's: cuda, cpu, xpu, mps, tpu …")
+    hints = Hints(asked.hints)
     asked = asked._replace(unbacked=asked.unbacked or bool(hints))
-    real = _usable(wanted)
+    by = wanted if is_usable(wanted) else torch.device("cpu")
     env = ShapeEnv() if asked.unbacked else None  # without one, a size read from data ends the run
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=env)
     eager = note_eager(mode)
@@ -86,16 +87,25 @@ def _tried(
         given, keywords = _arguments(args, kwargs, inputs)
         check_call(function, given, keywords)
         settle_lazy(function, given, keywords, made=function is not target)
-    fakes = Fakes(mode, wanted if real else torch.device("cpu"), grad=True)
+    fakes = Fakes(mode, by, grad=True)
     modules = list(_modules(function, (given, keywords)))
     _refuse_scripted(modules)
     about = _about(modules, wanted, asked)
+
+    def finished(record: CaptureRecord) -> CaptureRecord:
+        """What was captured, whole or until the run ended, as that of the device that was asked for."""
+        found = {"sizes": _sizes(record, (args, kwargs)), "eager": dict(eager.most_common())}
+        told = hints.told(msgspec.structs.replace(record, dryrun=msgspec.structs.replace(about, **found)))
+        return told if by == wanted else relabelled(told, str(by), str(wanted))
+
     with hinted(hints):
-        record = _traced(function, (given, keywords), modules, fakes, asked, about, hints)
-    record = _with_eager(_named(hints.told(record), (args, kwargs)), eager)
+        try:
+            record = _traced(function, (given, keywords), modules, fakes, asked)
+        except (Exception, KeyboardInterrupt) as error:
+            raise_explained(error, finished, hints)
+    record = finished(record)
     if function is target and not (args or kwargs or inputs):
         _refuse_maker(target, record)
-    record = record if real else relabelled(record, "cpu", str(wanted))
     hints.check_used(record)
     return record
 
@@ -111,8 +121,8 @@ def _defaults_kept() -> Iterator[None]:
         torch.set_grad_enabled(grad)
 
 
-def _named(record: CaptureRecord, inputs: Any) -> CaptureRecord:
-    """The record with the symbols that the caller's names of dims became: those of inputs of that dtype and shape."""
+def _sizes(record: CaptureRecord, inputs: Any) -> dict[str, str]:
+    """The symbols that the caller's names of dims became, by name: those of inputs of that dtype and shape."""
     specs = [s for s in pytree.tree_leaves(inputs) if isinstance(s, TensorSpec) and any(s.names)]
     metas = [
         n.value
@@ -120,10 +130,7 @@ def _named(record: CaptureRecord, inputs: Any) -> CaptureRecord:
         for n in g.nodes
         if n.op == "placeholder" and isinstance(n.value, TensorMeta)
     ]
-    sizes = {name: dim for spec in specs for meta in metas for name, dim in _symbols_of(spec, meta).items()}
-    if not sizes or record.dryrun is None:
-        return record
-    return msgspec.structs.replace(record, dryrun=msgspec.structs.replace(record.dryrun, sizes=sizes))
+    return {name: dim for spec in specs for meta in metas for name, dim in _symbols_of(spec, meta).items()}
 
 
 def _symbols_of(spec: TensorSpec, meta: TensorMeta) -> dict[str, str]:
@@ -142,60 +149,31 @@ def _traced(
     modules: list[torch.nn.Module],
     fakes: Fakes,
     asked: Asked,
-    about: DryRun,
-    hints: Hints,
 ) -> CaptureRecord:
     stages = asked.stages or (TRAIN_STAGES if asked.train else ("dynamo",))
     given, keywords = fakes.tree(inputs)
     how = {"dynamic": asked.dynamic, "fullgraph": asked.fullgraph, "stages": stages}
     grad = torch.enable_grad() if asked.train else torch.no_grad()
-    wanted = torch.device(asked.device)
-    plays = contextlib.nullcontext() if _usable(wanted) else _played(wanted, fakes.device)
     with (
         _settings(asked),
         fakes.instead_of(modules),
         _training(modules, asked),
-        plays,
+        _played(torch.device(asked.device), fakes.device),
         fakes.mode,
         grad,
         pricing(),
     ):
-        try:
-            record = inspect_call(function, given, keywords, **how)
-        except (Exception, KeyboardInterrupt) as error:
-            raise_explained(error, lambda r: hints.told(_finished(r, about)), hints)
-    return _finished(record, about)
+        return inspect_call(function, given, keywords, **how)
 
 
 @contextlib.contextmanager
 def _played(device: torch.device, by: torch.device) -> Iterator[None]:
+    """Within, ``by`` plays ``device``, where that is another: moves, autocast and attention are as there."""
+    if device == by:
+        yield
+        return
     with played(device, by), autocast_played(device), fused_with_dropout():
         yield
-
-
-def _finished(record: CaptureRecord, about: DryRun) -> CaptureRecord:
-    return msgspec.structs.replace(record, dryrun=about)
-
-
-def _with_eager(record: CaptureRecord, eager: Mapping[str, int]) -> CaptureRecord:
-    if not eager or record.dryrun is None:
-        return record
-    about = msgspec.structs.replace(record.dryrun, eager=dict(sorted(eager.items(), key=lambda e: -e[1])))
-    return msgspec.structs.replace(record, dryrun=about)
-
-
-def _device(name: str) -> torch.device:
-    try:
-        return torch.device(name)
-    except RuntimeError as error:
-        why = str(error).splitlines()[0]
-        raise PeekError(
-            f"unknown device {name!r}", why, "name one of torch's: cuda, cpu, xpu, mps, tpu …"
-        ) from None
-
-
-def _usable(device: torch.device) -> bool:
-    return device.type == "cpu" or bool(getattr(getattr(torch, device.type, None), "is_available", bool)())
 
 
 def _made(target: Any, has_inputs: bool) -> Any:

@@ -48,15 +48,23 @@ def check_signature(function: Any, args: Any, kwargs: dict[str, Any], how: str) 
 
 
 def _check_device(name: str) -> None:
-    try:
-        kind = torch.device(name).type
-    except RuntimeError as error:
-        raise PeekError(
-            f"unknown device {name!r}", str(error).splitlines()[0], "use cpu, cuda or meta"
-        ) from None
-    if kind not in ("cpu", "meta") and not getattr(getattr(torch, kind, None), "is_available", bool)():
-        why = f"torch {torch.__version__} finds no {kind} device here"
+    device = device_named(name, "use cpu, cuda or meta")
+    if device.type != "meta" and not is_usable(device):
+        why = f"torch {torch.__version__} finds no {device.type} device here"
         raise PeekError(f"no device {name!r}", why, "use --device meta for shapes alone, or --device cpu")
+
+
+def device_named(name: str, fix: str) -> torch.device:
+    """torch's device of that name. PeekError for none."""
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise PeekError(f"unknown device {name!r}", str(error).splitlines()[0], fix) from None
+
+
+def is_usable(device: torch.device) -> bool:
+    """Whether this torch can put tensors with data on the device."""
+    return device.type == "cpu" or bool(getattr(getattr(torch, device.type, None), "is_available", bool)())
 
 
 def build(value: Any, device: str) -> Any:

@@ -317,6 +317,22 @@ def test_a_branch_on_data_names_line_and_ways_round():
     assert [g.key for g in error.value.peek_record.graphs] == ["0/0"]
 
 
+def test_what_was_captured_before_a_wall_is_told_as_the_whole_is():
+    """A run that ends for want of data has its tensors on the device, its dims by name and the ops outside of graphs too."""
+
+    def walled(x):
+        torch._dynamo.disable(lambda: x.sin_().mul(2))()
+        return branching(x.cuda())
+
+    with pytest.raises(PeekError, match="needs data") as error:
+        peek_backend.dryrun(walled, "f32[batch=4]")
+    record = peek_backend.api.as_record(error.value.peek_record)
+    devices = {n.value.device for g in record.graphs for n in g.nodes if isinstance(n.value, TensorMeta)}
+    assert (devices, record.dryrun.device) == ({"cuda"}, "cuda")
+    assert list(record.dryrun.sizes) == ["batch"]
+    assert {"aten::sin_", "aten::mul"} <= set(record.dryrun.eager)
+
+
 def test_a_way_that_was_taken_is_not_offered_again():
     """Where an unknown size itself is the wall, the fix does not send one to ``unbacked`` a second time."""
 
