@@ -28,13 +28,12 @@ _REASON = 90
 
 
 class HeatMap:
-    """The heat of one picture."""
+    """The heat of one picture. A tag stands for no node and so has none."""
 
     def __init__(self, picture: Picture, amounts: Amounts, theme: Theme):
         self.amounts, self.scale = amounts, theme.heat
         self.nodes = picture.stands_for()
-        self.views = {key: box.view for key, box in picture.boxes.items()}
-        self.of_box = {key: amounts.of(self.views[key], nodes) for key, nodes in self.nodes.items()}
+        self.of_box = {key: amounts.of(picture.boxes[key].view, nodes) for key, nodes in self.nodes.items()}
         seen = [n for n in self.of_box.values() if n]
         self.most = max(seen, default=0)
         self.least = self.most / SPAN if amounts.adds_up else max(min(seen, default=0), self.most / SPAN)
@@ -42,7 +41,7 @@ class HeatMap:
 
     def level(self, box: Box) -> int | None:
         """The place of a box on the scale; None for one that has nothing, or whose price is not known."""
-        amount = None if box.tag else self.of_box.get(box.key)
+        amount = self.of_box.get(box.key)
         if not amount:
             return None
         if self.most <= self.least:
@@ -53,12 +52,10 @@ class HeatMap:
 
     def is_unknown(self, box: Box) -> bool:
         """Whether a box has work of which no price is known."""
-        return not box.tag and not self.of_box.get(box.key) and bool(self._missing(box))
+        return not self.of_box.get(box.key) and bool(self._missing(box))
 
     def words(self, box: Box) -> str:
         """``1.1 TFLOP · 34 %``, with what is missing; empty for a box that has nothing."""
-        if box.tag:
-            return ""
         return self._words(self.of_box.get(box.key), self._missing(box))
 
     def cluster_words(self, cluster: Cluster) -> str:
@@ -79,14 +76,13 @@ class HeatMap:
 
     @property
     def _noun(self) -> str:
-        return {"flops": "FLOPs"}.get(self.amounts.heat, self.amounts.heat)
+        return "FLOPs" if self.amounts.heat == "flops" else self.amounts.heat
 
     def _text(self, amount: int) -> str:
         return flops_text(amount) if self.amounts.heat == "flops" else size_text(amount)
 
     def _missing(self, box: Box) -> int:
-        view = self.views[box.key]
-        return sum((view, node) in self.amounts.reasons for node in self.nodes.get(box.key, ()))
+        return sum((box.view, node) in self.amounts.reasons for node in self.nodes.get(box.key, ()))
 
     # --- legend ---
 
