@@ -122,7 +122,8 @@ class GraphDiff(Struct, frozen=True):
     """Two graphs side by side; one is None when the other is new or gone.
 
     ``pairs`` are indices of nodes that are the same op, old and new, in order of the new one; ``bodies`` the same for each pair
-    of bodies, by (old, new) index. ``edits`` are those of this graph, its bodies' among them.
+    of bodies, by (old, new) index. ``edits`` are those of this graph, its bodies' among them. ``inputs`` are indices of the
+    inputs that are the same.
     """
 
     title: str
@@ -131,6 +132,7 @@ class GraphDiff(Struct, frozen=True):
     pairs: tuple[tuple[int, int], ...] = ()
     bodies: tuple[tuple[int, int, tuple[tuple[int, int], ...]], ...] = ()
     edits: tuple[Edit, ...] = ()
+    inputs: tuple[tuple[int, int], ...] = ()
 
 
 class Group(Struct, frozen=True):

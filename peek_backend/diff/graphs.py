@@ -55,7 +55,7 @@ def compare_graphs(old: Graph, new: Graph) -> GraphDiff:
         bodies.append((a, b, inner.pairs()))
         todo += inner.body_pairs()
     found += unbacked_range_edits(old, new, symbols)
-    return GraphDiff(new.title, old, new, root.pairs(), tuple(bodies), tuple(found))
+    return GraphDiff(new.title, old, new, root.pairs(), tuple(bodies), tuple(found), tuple(root.inputs))
 
 
 class _Comparison:

@@ -60,6 +60,7 @@ class _Merge:
     def __init__(self, old: Graph, new: Graph, diff: GraphDiff):
         self.old, self.new, self.title = old, new, diff.title
         self.partner = {j: i for i, j in diff.pairs}
+        self.new_input = dict(diff.inputs)
         self.by_node: dict[int, list[Edit]] = defaultdict(list)
         self.by_old: dict[int, list[Edit]] = defaultdict(list)
         self.by_input: dict[str, list[Edit]] = defaultdict(list)
@@ -91,26 +92,16 @@ class _Merge:
 
     def inputs(self) -> tuple[MergedInput, ...]:
         """The new graph's inputs, then those that are gone."""
-        renamed = {
-            e.old: e.new for edits in self.by_input.values() for e in edits if e.kind == "input:renamed"
-        }
-        names = {entry.name: k for k, entry in enumerate(self.new.inputs)}
-        before = {renamed.get(entry.name, entry.name) for entry in self.old.inputs}
+        kept = set(self.new_input.values())
         found = []
         for k, entry in enumerate(self.new.inputs):
             self.new_at[k] = k
             edits = tuple(self.by_input.get(entry.name, ()))
-            found.append(
-                MergedInput(
-                    "added" if entry.name not in before else "changed" if edits else "same", entry.name, edits
-                )
-            )
+            mark = "added" if k not in kept else "changed" if edits else "same"
+            found.append(MergedInput(mark, entry.name, edits))
         for k, entry in enumerate(self.old.inputs):
-            name = renamed.get(entry.name, entry.name)
-            if name in names:
-                self.old_at[k] = names[name]
-            else:
-                self.old_at[k] = len(found)
+            self.old_at[k] = self.new_input.get(k, len(found))
+            if k not in self.new_input:
                 found.append(MergedInput("removed", entry.name, tuple(self.by_input.get(entry.name, ()))))
         return tuple(found)
 

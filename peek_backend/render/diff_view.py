@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from peek_backend.diff.edits import INFO, KINDS, Diff, Edit, GraphDiff
+from peek_backend.diff.inputs import match_inputs
 from peek_backend.diff.merged import MergedGraph, MergedNode, merged_graph
 from peek_backend.model.snapshot import Body, Graph, Node
 from peek_backend.snapshot.graphfile import fill, type_text
@@ -89,7 +90,9 @@ def _bodies(pair: GraphDiff, groups: dict[int, tuple[int, int]]) -> Iterator[Pan
         left, right = pair.old.bodies[old], pair.new.bodies[new]
         title = f"{pair.title}/{right.name}"
         edits = tuple(e for e in pair.edits if e.graph == title)
-        yield _panel(GraphDiff(title, _as_graph(left), _as_graph(right), pairs, (), edits), groups)
+        inputs = tuple(match_inputs(left.inputs, right.inputs, by_position=True))
+        body = GraphDiff(title, _as_graph(left), _as_graph(right), pairs, (), edits, inputs)
+        yield _panel(body, groups)
 
 
 def _as_graph(body: Body) -> Graph:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import random
 
 from peek_backend.diff import compare, merged_graph
+from peek_backend.render.diff_view import panels
+from peek_backend.snapshot.graphfile import parse_graph, print_graph
 
 from .mutations import EDITS, with_graph
+from .test_graph_edits import snap
 from .transformer import transformer
 
 
@@ -39,6 +42,18 @@ def test_an_input_of_another_type_is_marked():
     """A parameter's new dtype marks the input."""
     found, label, *_ = merged("dtype of an input")
     assert [i.name for i in found.inputs if i.mark == "changed"] == [label]
+
+
+def test_an_input_under_another_name_is_one_input():
+    """The parameters of a renamed module, and a renamed input of a body, neither come nor go."""
+    old = transformer(layers=1)
+    (panel,) = panels(compare(old, parse_graph(print_graph(old).replace(".mlp", ".feed"))))
+    assert {row.mark for row in panel.rows} == {"same"}
+    assert any(row.label == "layers.0.feed.up.weight" for row in panel.rows)
+    text = "graph f\n  in   x: f32[4]\n  %c = cond(x, @true_0)  f32[4]\n  out  %c\n"
+    text += "body true_0\n  in   a: f32[4]\n  %s = .sin(a)  f32[4]\n  out  %s\n"
+    _, body = panels(compare(snap(text), snap(text.replace(" a:", " b:").replace(".sin(a)", ".cos(b)"))))
+    assert [(row.label, row.mark) for row in body.rows] == [("b", "same"), ("%s", "changed")]
 
 
 def test_every_node_of_both_is_there():
