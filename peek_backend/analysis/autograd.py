@@ -19,6 +19,7 @@ from peek_backend.model import (
     ValueInfo,
     iter_refs,
 )
+from peek_backend.model.graph import results_of
 
 from .totals import hints as hints_of
 from .totals import is_op, nbytes, nbytes_at, users
@@ -113,20 +114,12 @@ def _input_names(dynamo: GraphRecord | None, forward: GraphRecord) -> tuple[str,
     return tuple([(n.source.input if n.source else None) or n.name for n in nodes])
 
 
-def outputs_of(graph: GraphRecord) -> tuple:
-    """The arguments of a graph's output, flat."""
-    end = next((n for n in reversed(graph.nodes) if n.op == "output"), None)
-    if end is None or not end.args:
-        return ()
-    return end.args[0] if isinstance(end.args[0], tuple) else (end.args[0],)
-
-
 def saved_nodes(forward: GraphRecord) -> list[NodeRecord]:
     """The nodes of the forward graph whose values go to the backward, in its order."""
     count = forward.lowering.forward_outputs if forward.lowering else None
     if count is None:
         return []
-    return [forward.nodes[i] for out in outputs_of(forward)[count:] for i in iter_refs(out)]
+    return [forward.nodes[i] for out in results_of(forward)[count:] for i in iter_refs(out)]
 
 
 def _saved(forward: GraphRecord, backward: GraphRecord) -> Iterator[Saved]:
@@ -160,19 +153,16 @@ def recomputed(forward: GraphRecord, backward: GraphRecord) -> list[NodeRecord]:
 
 
 def _tangents(backward: GraphRecord) -> Iterator[Tangent]:
-    outputs = iter(backward.lowering.tangents if backward.lowering else ())
-    for node in backward.nodes:
-        if node.op == "placeholder" and "tangent" in node.name:
-            output = next(outputs, _UNTOLD)
-            yield Tangent(node, None, known=False) if output is _UNTOLD else Tangent(node, output)
-
-
-_UNTOLD = object()
+    outputs = backward.lowering.tangents if backward.lowering else ()
+    nodes = [n for n in backward.nodes if n.op == "placeholder" and "tangent" in n.name]
+    for at, node in enumerate(nodes):
+        known = at < len(outputs)
+        yield Tangent(node, outputs[at] if known else None, known)
 
 
 def _gradients(backward: GraphRecord, names: Sequence[str]) -> Iterator[Gradient]:
     inputs = backward.lowering.gradients if backward.lowering else ()
-    for at, out in enumerate(outputs_of(backward)):
+    for at, out in enumerate(results_of(backward)):
         ordinal = inputs[at] if at < len(inputs) else None
         name = names[ordinal] if ordinal is not None and ordinal < len(names) else f"gradient {at}"
         node = backward.nodes[out.node] if isinstance(out, Leaf) and out.node is not None else None

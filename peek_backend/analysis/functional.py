@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 
 from peek_backend.model import CaptureRecord, GraphRecord, Leaf, NodeRecord
 from peek_backend.model.inplace import IN_PLACE_FUNCTIONS
 
-from .autograd import outputs_of, sibling
+from .autograd import sibling
 from .provenance import Provenance
 
 _SCATTERS = (
@@ -150,14 +148,3 @@ def _epilogue(dynamo: GraphRecord, traced: GraphRecord, root: NodeRecord | None)
                 mutated.how if mutated.output is None else f"{mutated.how}, from output {mutated.output}",
             )
     return name, ""
-
-
-def regenerated(record: CaptureRecord) -> Iterator[tuple[GraphRecord, InPlaceOp]]:
-    """All in-place ops of a capture with their Dynamo graphs."""
-    for graph in record.graphs:
-        if graph.stage == "dynamo":
-            for op in in_place_ops(record, graph):
-                yield graph, op
-
-
-__all__ = ["InPlaceOp", "in_place_ops", "is_in_place", "outputs_of", "regenerated"]

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from peek_backend.errors import unknown_name
 from peek_backend.model import CaptureRecord, Dim, GraphRecord, NodeRecord, TensorMeta, TupleInfo
+from peek_backend.model.graph import results_of
 
 from .autograd import sibling
 from .cost import Sizes, costed, folding_of, held_of
@@ -321,11 +322,7 @@ def _positions(graph: GraphRecord, start: int) -> dict[int, int]:
 
 def _results(graph: GraphRecord) -> list[NodeRecord | None]:
     """What the output node returns, in order; None for an item that is no node."""
-    end = next((n for n in reversed(graph.nodes) if n.op == "output"), None)
-    if end is None or not end.args:
-        return []
-    items = end.args[0] if isinstance(end.args[0], tuple) else (end.args[0],)
-    return [_node(graph, item) for item in items]
+    return [_node(graph, item) for item in results_of(graph)]
 
 
 class _Ends(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..model import GraphRecord, Leaf, NodeRecord, iter_refs, node_refs
+from ..model.graph import results_of
 from .kernels import Code, KernelCall
 
 
@@ -21,7 +22,7 @@ def nodes_of_calls(code: Code, graph: GraphRecord) -> list[tuple[str, ...]]:
 
 class _Matching:
     def __init__(self, code: Code, graph: GraphRecord):
-        self._code, self._nodes = code, graph.nodes
+        self._code, self._graph, self._nodes = code, graph, graph.nodes
         self._at: dict[str, int] = {n.name: n.index for n in graph.nodes if n.op == "placeholder"}
         self._claimed: set[int] = set()
 
@@ -43,9 +44,7 @@ class _Matching:
         return [tuple([self._nodes[i].name for i in nodes]) for nodes in found]
 
     def _outputs(self) -> None:
-        end = next((n for n in reversed(self._nodes) if n.op == "output"), None)
-        values = end.args[0] if end is not None and end.args and isinstance(end.args[0], tuple) else ()
-        values = [v for v in values if isinstance(v, Leaf) and v.node is not None]
+        values = [v for v in results_of(self._graph) if isinstance(v, Leaf) and v.node is not None]
         if len(values) == len(self._code.outputs):
             for name, value in zip(self._code.outputs, values, strict=True):
                 self._at.setdefault(name, self._source(value.node))

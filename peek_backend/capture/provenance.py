@@ -8,13 +8,13 @@ and most passes keep names. What has none of them gets its reason in words.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from torch import fx
 
-from ..model import GraphRecord, NodeRecord, iter_refs, node_refs
-from ..model.graph import body_key
+from ..model import GraphRecord, NodeRecord, Source, iter_refs, node_refs
+from ..model.graph import keyed, results_of
 from .kernelmap import nodes_of_calls
 from .kernels import Code, KernelCall
 
@@ -325,34 +325,32 @@ def _merged(groups: Iterable[tuple[Place, ...]]) -> tuple[Place, ...]:
 def _places_by_name(graph: GraphRecord) -> dict[str, Place]:
     """Every node of a graph and of its bodies by name; the graph's own win over those of a body."""
     places = {}
-    for child in reversed(graph.children):
-        key = body_key(graph.key, child.name)
-        places.update({n.name: (key, n.index) for n in child.nodes if n.op not in ("placeholder", "output")})
-    places.update({n.name: (graph.key, n.index) for n in graph.nodes})
+    for key, each in reversed([*keyed(graph)]):
+        nodes = [n for n in each.nodes if each is graph or n.op not in ("placeholder", "output")]
+        places.update({n.name: (key, n.index) for n in nodes})
     return places
+
+
+def _on_lines(graph: GraphRecord) -> Iterator[tuple[Place, NodeRecord, Source]]:
+    """The nodes of a graph and of its bodies that have a line of the program."""
+    for key, each in keyed(graph):
+        for node in each.nodes:
+            if node.source is not None and node.source.line:
+                yield (key, node.index), node, node.source
 
 
 def _places_by_line(graph: GraphRecord) -> dict[tuple[int | None, str | None], list[tuple[Place, str]]]:
     """The op nodes of a graph and of its bodies by line number and code, each with the bare name of its op."""
     found: dict[tuple[int | None, str | None], list[tuple[Place, str]]] = {}
-    for each in (graph, *graph.children):
-        key = graph.key if each is graph else body_key(graph.key, each.name)
-        for node in each.nodes:
-            if node.source is not None and node.source.line and node.op.startswith("call"):
-                place = (key, node.index), _op(node)
-                found.setdefault((node.source.line, node.source.code), []).append(place)
+    for place, node, source in _on_lines(graph):
+        if node.op.startswith("call"):
+            found.setdefault((source.line, source.code), []).append((place, _op(node)))
     return found
 
 
 def _frames_by_place(graph: GraphRecord) -> dict[Place, str]:
     """For each node of a graph and of its bodies the text by which torch's stack traces name its line."""
-    found = {}
-    for each in (graph, *graph.children):
-        key = graph.key if each is graph else body_key(graph.key, each.name)
-        for node in each.nodes:
-            if node.source is not None and node.source.line:
-                found[key, node.index] = f'File "{node.source.file}", line {node.source.line}, '
-    return found
+    return {place: f'File "{s.file}", line {s.line}, ' for place, _, s in _on_lines(graph)}
 
 
 def _op(node: NodeRecord) -> str:
@@ -363,11 +361,4 @@ def _op(node: NodeRecord) -> str:
 
 def _output_nodes(graph: GraphRecord) -> list[int | None]:
     """For each output of the graph the node that makes it."""
-    end = next((n for n in reversed(graph.nodes) if n.op == "output"), None)
-    if end is None or not end.args:
-        return []
-    outputs = end.args[0] if isinstance(end.args[0], tuple) else (end.args[0],)
-    return [next(iter_refs(output), None) for output in outputs]
-
-
-Linker = Callable[[fx.GraphModule], list[Origin]]
+    return [next(iter_refs(result), None) for result in results_of(graph)]

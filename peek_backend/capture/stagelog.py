@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from ..model import Arg, CacheOutcome, GraphRecord, Problem, Source, StageInfo
+from ..model import CacheOutcome, GraphRecord, Problem, Source, StageInfo
+from ..model.graph import results_of
 from .inductor import AOT_AUTOGRAD, FX_GRAPH, asks_fx_cache
 from .kernels import kernel_nodes, parse_code
 from .listeners import Emit
@@ -158,7 +159,7 @@ class LogReader:
 
     def _gradients(self, backward: GraphRecord, told: Descriptors) -> tuple[int | None, ...]:
         """Each output's input: by descriptors, a None that has none by its place; without any, by the order of inputs."""
-        count = len(outputs_of(backward))
+        count = len(results_of(backward))
         found = told.gradients if len(told.gradients) == count else (None,) * count
         if count == len(self._flat) and all(i in (None, at) for at, i in enumerate(found)):
             return self._flat
@@ -243,17 +244,10 @@ class LogReader:
         self._emit(self._call, slot, record)
 
 
-def outputs_of(graph: GraphRecord) -> tuple[Arg, ...]:
-    """The arguments of a graph's output, flat."""
-    end = next(n for n in reversed(graph.nodes) if n.op == "output")
-    return end.args[0] if end.args and isinstance(end.args[0], tuple) else ()
-
-
 def _forward_outputs(forward: GraphRecord, backward: GraphRecord) -> int:
     """How many outputs of the forward come before those that it saves: as many at its end as the backward has other inputs."""
-    outputs = outputs_of(forward)
     saved = [n for n in backward.nodes if n.op == "placeholder" and "tangents" not in n.name]
-    return max(0, len(outputs) - len(saved))
+    return max(0, len(results_of(forward)) - len(saved))
 
 
 def _json(text: str) -> dict[str, Any]:

@@ -185,6 +185,21 @@ def body_key(key: str, name: str) -> str:
     return f"{key} ▸ {name}"
 
 
+def keyed(graph: GraphRecord) -> Iterator[tuple[str, GraphRecord]]:
+    """A graph and its bodies, each with the key by which the origins of a node name it."""
+    yield graph.key, graph
+    for child in graph.children:
+        yield body_key(graph.key, child.name), child
+
+
+def results_of(graph: GraphRecord) -> tuple[Arg, ...]:
+    """What a graph returns, an argument a result; nothing where it has no output node."""
+    end = next((n for n in reversed(graph.nodes) if n.op == "output"), None)
+    if end is None or not end.args:
+        return ()
+    return end.args[0] if isinstance(end.args[0], tuple) else (end.args[0],)
+
+
 def iter_refs(arg: Arg) -> Iterator[int]:
     """Indices of the nodes an argument refers to, in order, repeats included."""
     if isinstance(arg, Leaf):
