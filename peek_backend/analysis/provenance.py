@@ -6,13 +6,13 @@ Each node names its origins in earlier stages; the other direction is worked out
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from peek_backend.errors import PeekError, unknown_name
 from peek_backend.model import CaptureRecord, GraphRecord, NodeRecord
-from peek_backend.model.graph import body_key
+from peek_backend.model.graph import keyed
 
 Place = tuple[str, int]
 """A node of a capture: its graph's key, its index."""
@@ -50,8 +50,7 @@ class Provenance:
     def __init__(self, record: CaptureRecord):
         self.graphs: dict[str, GraphRecord] = {}
         for graph in record.graphs:
-            self.graphs[graph.key] = graph
-            self.graphs.update({body_key(graph.key, c.name): c for c in graph.children})
+            self.graphs.update(keyed(graph))
         self._down: dict[Place, list[Place]] = {}
         for key, graph in self.graphs.items():
             for node in graph.nodes:
@@ -67,6 +66,23 @@ class Provenance:
         """The nodes of later stages that name this one as their origin."""
         return tuple(self._down.get(place, ()))
 
+    def nearest(self, place: Place, keys: Collection[str]) -> list[Place]:
+        """The nodes of the graphs ``keys`` that a node came from, over the stages between; not what these came from."""
+        found: dict[Place, None] = {}
+        waiting, seen = [place], {place}
+        while waiting:
+            for origin in self.origins(waiting.pop()):
+                if origin[0] in keys:
+                    found[origin] = None
+                elif origin not in seen:
+                    seen.add(origin)
+                    waiting.append(origin)
+        return list(found)
+
+    def became(self, place: Place) -> list[Place]:
+        """All nodes of later stages that a node turned into."""
+        return list(self._closure((place,), self.results))
+
     def node(self, place: Place) -> NodeRecord:
         return self.graphs[place[0]].nodes[place[1]]
 
@@ -77,11 +93,11 @@ class Provenance:
         after = self._closure(start, self.results)
         return Trace(self._steps(start), self._steps(before), self._steps(after))
 
-    def _closure(self, start: Iterable[Place], step: object) -> dict[Place, None]:
+    def _closure(self, start: Iterable[Place], step: Callable[[Place], Iterable[Place]]) -> dict[Place, None]:
         seen = dict.fromkeys(start)
         waiting = list(seen)
         while waiting:
-            for place in step(waiting.pop()):  # type: ignore[operator]
+            for place in step(waiting.pop()):
                 if place not in seen:
                     seen[place] = None
                     waiting.append(place)

@@ -72,21 +72,8 @@ def _links(shown: list[GraphRecord], links: Provenance) -> Iterator[tuple[Place,
     keys = {g.key for g in shown}
     for graph in shown:
         for node in graph.nodes:
-            for origin in _nearest(links, (graph.key, node.index), keys):
+            for origin in links.nearest((graph.key, node.index), keys):
                 yield origin, (graph.key, node.index)
-
-
-def _nearest(links: Provenance, place: Place, keys: set[str]) -> list[Place]:
-    found: dict[Place, None] = {}
-    waiting, seen = [place], {place}
-    while waiting:
-        for origin in links.origins(waiting.pop()):
-            if origin[0] in keys:
-                found[origin] = None
-            elif origin not in seen:
-                seen.add(origin)
-                waiting.append(origin)
-    return list(found)
 
 
 def _key(graph: int, node: int) -> str:

@@ -213,7 +213,7 @@ def side_by_side(
     """
     links = Provenance(record)
     places = {n.index: (right.key, n.index) for n in right.nodes}
-    found = {i: _ancestors(links, place, left.key) for i, place in places.items()}
+    found = {i: sorted(n for _, n in links.nearest(p, {left.key})) for i, p in places.items()}
     if not any(found.values()):
         same = {n.name: [n.index] for n in left.nodes} if right.stage == "backward" else {}
         found = {
@@ -240,40 +240,16 @@ def side_by_side(
     return table(headers, rows, format, width=width, floors=(27, 10, 27, 8))
 
 
-def _ancestors(links: Provenance, place: Place, key: str) -> list[int]:
-    """The nodes of graph ``key`` that a node came from, over the stages between."""
-    found: list[int] = []
-    waiting, seen = [place], {place}
-    while waiting:
-        for origin in links.origins(waiting.pop(0)):
-            if origin[0] == key:
-                found.append(origin[1])
-            elif origin not in seen:
-                seen.add(origin)
-                waiting.append(origin)
-    return sorted(set(found))
-
-
 def _kin(links: Provenance, place: Place, key: str) -> list[int]:
     """The first node of graph ``key`` that came from the nearest origin of a node which has any there."""
     level, seen = [place], {place}
     while level:
-        found = [i for origin in level for i in _descendants(links, origin, key)]
+        found = [i for origin in level for graph, i in links.became(origin) if graph == key]
         if found:
             return [min(found)]
         level = [o for p in level for o in links.origins(p) if o not in seen]
         seen.update(level)
     return []
-
-
-def _descendants(links: Provenance, place: Place, key: str) -> list[int]:
-    """The nodes of graph ``key`` that a node became, over the stages between."""
-    waiting, seen = [place], {place}
-    while waiting:
-        new = [p for p in links.results(waiting.pop()) if p not in seen]
-        seen.update(new)
-        waiting += new
-    return sorted(index for graph, index in seen if graph == key)
 
 
 def _right_cells(graph: GraphRecord, index: int, origins: Sequence[int]) -> list[str]:
