@@ -1,7 +1,9 @@
 // The capture that the page carries: base64 of deflated JSON in a <script type="application/json">-like tag.
 // Goes out: a Capture with Graphs whose columns are typed arrays; users and searchable texts are made when asked for.
 
-const OPS = ["placeholder", "get_attr", "call_function", "call_method", "call_module", "output"];
+export const OPS = ["placeholder", "get_attr", "call_function", "call_method", "call_module", "output"];
+const FIRST_CALL = OPS.indexOf("call_function");
+const LAST_CALL = OPS.indexOf("call_module");
 const MARK = "\u0001";
 
 export async function inflate(base64) {
@@ -104,6 +106,10 @@ export class Graph {
   op(i) {
     return OPS[this.cols.op[i]];
   }
+  /** Whether the node computes something. */
+  isOp(i) {
+    return this.cols.op[i] >= FIRST_CALL && this.cols.op[i] <= LAST_CALL;
+  }
   value(i) {
     const v = this.cols.value[i];
     return v < 0 ? null : this.capture.values[v];
@@ -116,16 +122,19 @@ export class Graph {
     const { read, written } = this.metrics;
     return read[i] < 0 || written[i] < 0 ? -1 : read[i] + written[i];
   }
-  /** FLOPs and moved bytes of all nodes. */
-  totals() {
-    if (!this.sums) {
-      this.sums = { flops: 0, moved: 0 };
-      for (let i = 0; i < this.n; i++) {
-        this.sums.flops += Math.max(0, this.metrics.flops[i]);
-        this.sums.moved += Math.max(0, this.moved(i));
+  /** FLOPs and moved bytes of nodes together; none where nothing has a price. */
+  cost(nodes) {
+    const sum = { flops: 0, moved: 0 };
+    if (this.metrics)
+      for (const i of nodes) {
+        sum.flops += Math.max(0, this.metrics.flops[i]);
+        sum.moved += Math.max(0, this.moved(i));
       }
-    }
-    return this.sums;
+    return sum;
+  }
+  /** The cost of all nodes. */
+  get total() {
+    return (this.sum ??= this.cost(this.seq));
   }
   place(i) {
     const file = this.text("file", i);

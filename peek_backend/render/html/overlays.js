@@ -23,7 +23,7 @@ export const OVERLAYS = [
   {
     name: "flops",
     title: "FLOPs",
-    when: (g) => !!g.metrics?.flops.some((v) => v > 0),
+    when: (g) => g.total.flops > 0,
     make: (s, dark) => amounts(s, (i) => s.graph.metrics.flops[i], flopText, { dark, sum: true }),
   },
   {

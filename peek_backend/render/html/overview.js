@@ -7,7 +7,6 @@ const KEPT = 15;
 const CAPTURED = ["dynamo", "fx"];
 const NUMBERS = new Set(["ops", "bytes"]);
 const MILD = new Set(["recompile", "graph break"]);
-const isOp = (g, i) => g.cols.op[i] >= 2 && g.cols.op[i] <= 4;
 
 export class OverviewView {
   constructor(app) {
@@ -199,7 +198,7 @@ export class OverviewView {
     const { capture, kindNames, kindTitles } = this.app;
     const counts = new Map();
     for (const g of capture.graphs.filter((g) => CAPTURED.includes(g.stage) && !g.side)) {
-      for (let i = 0; i < g.n; i++) if (isOp(g, i)) counts.set(g.cols.kind[i], (counts.get(g.cols.kind[i]) ?? 0) + 1);
+      for (let i = 0; i < g.n; i++) if (g.isOp(i)) counts.set(g.cols.kind[i], (counts.get(g.cols.kind[i]) ?? 0) + 1);
     }
     const rows = [...counts].sort((a, b) => b[1] - a[1]);
     const total = rows.reduce((sum, [, n]) => sum + n, 0);
@@ -225,7 +224,7 @@ export class OverviewView {
 
   ops(g) {
     let n = 0;
-    for (let i = 0; i < g.n; i++) if (isOp(g, i)) n++;
+    for (let i = 0; i < g.n; i++) if (g.isOp(i)) n++;
     return n;
   }
 

@@ -156,7 +156,7 @@ export class Panel {
   metrics(i) {
     const { graph } = this.app;
     const { metrics } = graph;
-    if (!metrics || graph.cols.op[i] < 2 || graph.cols.op[i] === 5) return null;
+    if (!metrics || !graph.isOp(i)) return null;
     const { flops, read, written, memory, unknown, estimated } = metrics;
     const moved = graph.moved(i);
     const known = (v, text) => (v >= 0 ? text(v) : "");
@@ -175,14 +175,8 @@ export class Panel {
   /** FLOPs and bytes of all nodes of a container, with its share of the graph's. */
   sums(item, tree) {
     const { graph } = this.app;
-    const { metrics } = graph;
-    if (!metrics) return [];
-    const all = graph.totals();
-    const found = { flops: 0, moved: 0 };
-    for (const i of tree.leaves(item)) {
-      found.flops += Math.max(0, metrics.flops[i]);
-      found.moved += Math.max(0, graph.moved(i));
-    }
+    const all = graph.total;
+    const found = graph.cost(tree.leaves(item));
     const share = (v, whole) => (whole > 0 ? `, ${((100 * v) / whole).toFixed(1)} % of the graph` : "");
     return [
       ["FLOPs", found.flops ? `${flopText(found.flops)}${share(found.flops, all.flops)}` : ""],

@@ -1,6 +1,8 @@
 // The search language: words match anywhere; `op:`, `dtype:`, `module:`, `shape:`, `file:` and the other FIELDS one field.
 // All terms must hold; `-term` must not; "quotes" keep spaces; `bytes:>1M` compares; `module:a.*.b` and `shape:[1,*]` leave open.
 
+import { OPS } from "./data.js";
+
 /** What can stand after a field, as the search box tells while a field stands alone. */
 export const EXAMPLES = {
   op: "op:linear",
@@ -158,9 +160,7 @@ export class Index {
   }
 
   opcode(word) {
-    const hit = ["placeholder", "get_attr", "call_function", "call_method", "call_module", "output"].map((o) =>
-      o.includes(word),
-    );
+    const hit = OPS.map((op) => op.includes(word));
     return (i) => hit[this.graph.cols.op[i]];
   }
 

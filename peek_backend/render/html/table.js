@@ -24,7 +24,7 @@ const COLUMNS = [
     number: (g, i) => g.metrics.flops[i],
     text: (g, i) => (g.metrics.flops[i] > 0 ? count(g.metrics.flops[i]) : ""),
     right: true,
-    when: (g) => g.metrics?.flops.some((v) => v > 0),
+    when: (g) => g.total.flops > 0,
   },
   {
     key: "users",
@@ -118,9 +118,7 @@ export class TableView {
   /** The columns that this graph has. */
   known() {
     const { graph } = this.app;
-    return COLUMNS.filter(
-      (c) => (graph.hasColumn ??= {})[c.key] ?? (graph.hasColumn[c.key] = !c.when || c.when(graph)),
-    );
+    return COLUMNS.filter((c) => !c.when || c.when(graph));
   }
 
   /** What a column takes in px: as much as most of its texts need (`px`), and what it keeps where room is short (`least`). */
