@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from peek_backend.model.snapshot import Graph, Snapshot
+from peek_backend.model.snapshot import Snapshot
 
 from .edits import Edit, GraphDiff
 
@@ -46,7 +46,9 @@ class _Cuts:
         self.moved = self._moved([g for g in one_sided if _frame(g) in self.cut])
         self.inputs = {entry.name for g in one_sided for entry in (g.new or g.old).inputs}
         known = {graph.frame for graph in old.graphs} & {graph.frame for graph in new.graphs}
-        self.inlined = self._inlined([g for g in one_sided if _frame(g) not in known])
+        inlined = self._inlined([g for g in one_sided if _frame(g) not in known])
+        self.inlined = {pair.title for pair in inlined}
+        self.inlined_ops = {target for pair in inlined for target in _targets(pair)}
 
     @staticmethod
     def _moved(graphs: Iterable[GraphDiff]) -> Counter:
@@ -57,21 +59,15 @@ class _Cuts:
             moved.update((kind, node.target) for node in side.nodes)
         return moved
 
-    def _inlined(self, graphs: Iterable[GraphDiff]) -> dict[str, Graph]:
-        """By title, graphs of functions that a cut frame had inlined: all their ops were in it, or are in it now."""
+    def _inlined(self, graphs: Iterable[GraphDiff]) -> list[GraphDiff]:
+        """Graphs of functions that a cut frame had inlined: all their ops were in it, or are in it now."""
         frames = self.cut | self.eager
-        sides: tuple[set[str], set[str]] = (set(), set())
-        for pair in self.graphs:
-            for side, targets in zip((pair.old, pair.new), sides, strict=True):
-                if side is not None and _frame(pair) in frames:
-                    targets.update(node.target for node in side.nodes)
-        found = {}
-        for pair in graphs:
-            graph = pair.new or pair.old
-            whole = sides[0] if pair.old is None else sides[1]
-            if frames and {node.target for node in graph.nodes} <= whole:
-                found[pair.title] = graph
-        return found
+        inside = [pair for pair in self.graphs if _frame(pair) in frames]
+        before = {node.target for pair in inside if pair.old is not None for node in pair.old.nodes}
+        after = {node.target for pair in inside if pair.new is not None for node in pair.new.nodes}
+        return [
+            pair for pair in graphs if inside and _targets(pair) <= (before if pair.old is None else after)
+        ]
 
     def explains(self, edit: Edit) -> bool:
         """Whether a cut alone explains an edit."""
@@ -107,7 +103,7 @@ class _Cuts:
             self.moved[key] -= 1
             return True
         # One graph stands for all calls of a function that is no longer inlined.
-        return any(node.target == edit.target for graph in self.inlined.values() for node in graph.nodes)
+        return edit.target in self.inlined_ops
 
 
 def _turned(old: Snapshot, new: Snapshot) -> set[str]:
@@ -118,6 +114,10 @@ def _turned(old: Snapshot, new: Snapshot) -> set[str]:
 
 def _frame(graph: GraphDiff) -> str:
     return (graph.new or graph.old).frame
+
+
+def _targets(graph: GraphDiff) -> set[str]:
+    return {node.target for node in (graph.new or graph.old).nodes}
 
 
 def _told(kept: Sequence[Edit], folded: Sequence[Edit], cuts: _Cuts) -> list[Edit]:
