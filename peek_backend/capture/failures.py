@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..model import StackFrame
 from .breaks import parse_message, user_frames
 from .fakekernels import fake_kernel_stub
-from .sources import NO_POSITIONS, Positions, parse_stack, readable
+from .sources import NO_POSITIONS, Positions, is_outside, parse_stack, readable
 
 _INNER = re.compile(
     r"Dynamo failed to run FX node with fake tensors: call_\w+ (.*?)\(.*?: got (\w+)\((['\"])(.*)\3\)",
@@ -45,10 +45,18 @@ def _reason(text: str) -> str:
         return f"{op} with fake tensors: {kind}: {_sentences(message, 2)}"
     if constraint := _CONSTRAINT.search(text):
         return _sentences(constraint[1], 1)
-    first, *more = [line.strip() for line in text.splitlines() if line.strip()] or [""]
-    return (
-        f"{first} {more[0]}" if first.endswith(":") and more else first
-    )  # "backend='…' raised:" and what it raised
+    return _first_line(text)
+
+
+def in_short(error: BaseException, most: int = 300) -> str:
+    """``ValueError: what it says first``, in at most ``most`` characters."""
+    return f"{type(error).__name__}: {_first_line(str(error))}"[:most]
+
+
+def _first_line(text: str) -> str:
+    """What an exception says first; a line that ends with a colon (``backend='…' raised:``) announces the next one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 
 
 def _sentences(text: str, count: int) -> str:
@@ -66,7 +74,7 @@ def _line(error: BaseException, text: str) -> StackFrame | None:
     """The user's line: of the exception's own stack, else of the traceback that its text ends with."""
     real = user_frames(getattr(error, "real_stack", None))
     frames = real or _in_text(text)
-    outside = [f for f in frames if "/torch/" not in f.file]
+    outside = [f for f in frames if is_outside(f.file)]
     return (outside or list(frames) or [None])[-1]
 
 

@@ -26,6 +26,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from ..errors import PeekError
 from ..model import CaptureRecord, GraphRecord
 from . import compat
+from .sources import PEEK_FOLDER
 from .within import held, replaced
 
 Values = Sequence[int | float | bool]
@@ -174,7 +175,7 @@ def _places() -> tuple[str, ...]:
     found: list[str] = []
     for frame, line in traceback.walk_stack(None):
         file = frame.f_code.co_filename
-        if not file.startswith(("<eval_with_key>", _OWN)):
+        if not file.startswith(("<eval_with_key>", PEEK_FOLDER)):
             found.append(f"{file}:{line}")
         elif isinstance(gm := frame.f_locals.get("self"), fx.GraphModule):
             found += _node_places(gm, line)
@@ -196,7 +197,6 @@ def _lines(stack: str) -> list[str]:
 
 
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
-_OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 @contextlib.contextmanager

@@ -113,6 +113,14 @@ def is_program(file: str) -> bool:
     return not file.startswith(("<", compat.torch_folder(), *_library_folders()))
 
 
+PEEK_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+
+def is_outside(file: str) -> bool:
+    """Whether a file is neither torch's nor peek's: the user's, or a library's."""
+    return not file.startswith((compat.torch_folder(), PEEK_FOLDER))
+
+
 def library_of(stack: Sequence[StackFrame]) -> str:
     """Whose code the innermost frame of a stack is: ``torch``, ``transformers``; empty for the program's own.
 

@@ -15,6 +15,7 @@ from ..model import CaptureRecord
 from .failures import read_failure
 from .fakekernels import fake_kernel_stub
 from .hints import Hints
+from .sources import is_outside
 
 _WAYS = (
     ("torch.cond(pred, f, g, operands)", "for a branch that depends on data"),
@@ -120,11 +121,7 @@ def _place(error: BaseException) -> str:
     if told is not None:
         return f"{told.file}:{told.line}  {told.code or ''}".rstrip()
     frames = [f for e in _causes(error) for f in traceback.extract_tb(e.__traceback__)]
-    outside = [
-        f
-        for f in frames
-        if "/torch/" not in f.filename and "/peek_backend/" not in f.filename and f.filename[:1] != "<"
-    ]
+    outside = [f for f in frames if f.filename[:1] != "<" and is_outside(f.filename)]
     return (
         f"{outside[-1].filename}:{outside[-1].lineno}  {outside[-1].line}"
         if outside

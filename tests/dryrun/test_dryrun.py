@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import runpy
 import subprocess
 import sys
 import warnings
@@ -315,6 +316,15 @@ def test_a_branch_on_data_names_line_and_ways_round():
     assert all(way in error.value.fix for way in ("torch.cond", "torch._check", "unbacked", "torch.where"))
     assert "unbacked" in error.value.fix
     assert [g.key for g in error.value.peek_record.graphs] == ["0/0"]
+
+
+def test_a_program_may_live_in_a_folder_named_torch(tmp_path):
+    """What is torch's is told by where torch is installed: a program's own folder of that name is the program's."""
+    file = tmp_path / "torch" / "branches.py"
+    file.parent.mkdir()
+    file.write_text("def f(x):\n    return x if x.sum() > 0 else -x\n")
+    with pytest.raises(PeekError, match=r"needs data at .*torch/branches\.py:2"):
+        peek_backend.dryrun(runpy.run_path(str(file))["f"], "f32[2]")
 
 
 def test_what_was_captured_before_a_wall_is_told_as_the_whole_is():
