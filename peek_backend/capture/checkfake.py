@@ -19,6 +19,7 @@ from ..model.checks import FakeCheck
 from .fakekernels import fake_kernel_stub
 from .formulas import storage_key
 from .isolation import random_state_kept
+from .meter import leaf_tensors
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Arguments and keyword arguments of one call."""
@@ -130,16 +131,12 @@ def _run(op: Any, call: Call, of: Callable[[torch.Tensor], torch.Tensor]) -> _Ou
     args, kwargs = pytree.tree_map(lambda x: of(x) if isinstance(x, torch.Tensor) else x, call)
     with random_state_kept(), torch.no_grad():
         out = op(*args, **kwargs)
-    return _Outcome(pytree.tree_leaves(out), _tensors((args, kwargs)))
+    return _Outcome(pytree.tree_leaves(out), leaf_tensors((args, kwargs)))
 
 
 def _as_strided_copy(tensor: torch.Tensor) -> torch.Tensor:
     copy = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
     return copy.copy_(tensor)
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    return [x for x in pytree.tree_leaves(value) if isinstance(x, torch.Tensor)]
 
 
 def _differences(real: _Outcome, fake: _Outcome) -> Iterator[str]:

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._device import _device_constructors
@@ -23,7 +22,9 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..errors import PeekError
 from ..model import HeldTensor
+from .inspection import is_shapeless
 from .isolation import random_state_kept
+from .sources import is_outside
 
 MOST_REAL = 64 * 2**20
 """Bytes of real tensors that a constructor may make: tables and constants, no weights."""
@@ -131,11 +132,11 @@ def _to_kwargs(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _user_line() -> str:
-    """``file:line`` of the innermost frame outside torch and this file."""
+    """``file:line`` of the innermost frame outside torch and peek."""
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if file != __file__ and "/torch/" not in file.replace("\\", "/"):
+        if is_outside(file):
             return f"{file}:{frame.f_lineno} in {frame.f_code.co_name}"
         frame = frame.f_back
     return "the constructor"
@@ -178,7 +179,7 @@ def settle_lazy(function: Any, args: Any, kwargs: Any, *, made: bool) -> None:
 
     Raises PeekError for a lazy module that the caller holds: that call would change it for good, and where the call fails.
     """
-    if not isinstance(function, torch.nn.Module) or not any(map(is_lazy, _held_values(function))):
+    if not is_shapeless(function):
         return
     if not made:
         raise PeekError(
@@ -197,11 +198,6 @@ def settle_lazy(function: Any, args: Any, kwargs: Any, *, made: bool) -> None:
             f"its first call, on the meta device, ended with {type(error).__name__}: {first}",
             "make them with their sizes: nn.Linear(8, 4) instead of nn.LazyLinear(4)",
         ) from error
-
-
-def _held_values(module: torch.nn.Module) -> Iterator[Any]:
-    yield from module.parameters()
-    yield from module.buffers()
 
 
 def _tensors_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

@@ -83,14 +83,16 @@ def _uncompiled(fn: Any) -> Callable[..., Any]:
         )
     if isinstance(fn, torch._dynamo.eval_frame.OptimizedModule):
         fn = fn._orig_mod
-    if isinstance(fn, torch.nn.Module) and any(map(torch.nn.parameter.is_lazy, _tensors_of(fn))):
+    if is_shapeless(fn):
         return copy.deepcopy(fn)
     return getattr(fn, "_torchdynamo_orig_callable", fn)
 
 
-def _tensors_of(module: torch.nn.Module) -> Iterator[torch.Tensor]:
-    yield from module.parameters()
-    yield from module.buffers()
+def is_shapeless(fn: Any) -> bool:
+    """Whether ``fn`` is a module with lazy parameters or buffers, which take their shapes from its first call."""
+    if not isinstance(fn, torch.nn.Module):
+        return False
+    return any(map(torch.nn.parameter.is_lazy, (*fn.parameters(), *fn.buffers())))
 
 
 def roots(fn: Any, calls: Any) -> Iterator[Any]:
