@@ -301,7 +301,7 @@ _SPEC = re.compile(r"\w+\s*\[")
 def _specs(value: Any) -> Any:
     """``value`` with each text that describes a tensor (``"f32[8, 16]"``) parsed."""
     if isinstance(value, str) and _SPEC.match(value):
-        from .cli.specs import parse_input
+        from .specs import parse_input
 
         return parse_input(value)
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):

@@ -20,7 +20,7 @@ from .builders import capture, transformer
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "peek_backend"
 
-PIPELINE = ("errors", "model", "options", "snapshot", "passes", "analysis", "diff", "render")
+PIPELINE = ("errors", "model", "options", "specs", "snapshot", "passes", "analysis", "diff", "render")
 """Each imports only what stands before it. (The table of options holds Problem records, so it stands after ``model``.)"""
 
 CAPTURE_USES = {"errors", "model", "options"}

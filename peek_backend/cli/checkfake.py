@@ -9,8 +9,8 @@ import click
 
 from ..errors import PeekError
 from ..model.checks import FakeCheck
+from ..specs import parse_input
 from .output import tell, write_stdout
-from .specs import parse_input
 from .target import Target, parse_target
 
 

@@ -14,6 +14,7 @@ from ..analysis.devices import Device, device_named, device_of
 from ..errors import PeekError, unknown_name
 from ..options import TABLE_FORMATS
 from ..snapshot.atomic import read_bytes, write_bytes
+from ..specs import check_names, parse_input, parse_keyword
 from .output import (
     SUFFIXES,
     check_heat,
@@ -26,7 +27,6 @@ from .output import (
     write_stdout,
 )
 from .progress import showing_progress
-from .specs import check_names, parse_input, parse_keyword
 from .target import Target, parse_target
 from .traces import brief, cut_our_frames, unlogged
 

@@ -11,8 +11,8 @@ import click
 
 from ..errors import PeekError
 from ..model import CaptureRecord
+from ..specs import check_names, parse_input, parse_keyword
 from .output import View, display_options, options_of, show_record, tell, view_of
-from .specs import check_names, parse_input, parse_keyword
 from .target import Target, parse_target
 from .traces import brief, cut_our_frames, unlogged
 

@@ -115,7 +115,7 @@ def test_meta_device(inspect):
 def test_inputs_leave_torchs_generator_alone(inspect):
     """Making inputs up draws no number from the generator that the program uses."""
     from peek_backend.capture.inputs import build
-    from peek_backend.cli.specs import parse_input
+    from peek_backend.specs import parse_input
 
     before = torch.random.get_rng_state()
     first, second = (

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peek_backend.cli.specs import NAMES, check_names, parse_input, parse_keyword
 from peek_backend.errors import PeekError
 from peek_backend.model.inputs import TensorSpec
+from peek_backend.specs import NAMES, check_names, parse_input, parse_keyword
 
 
 def tensor(dtype, *shape, names=None, grad=False):

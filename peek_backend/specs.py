@@ -15,9 +15,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from ..errors import PeekError, nearest
-from ..model.dtypes import DTYPES
-from ..model.inputs import TensorSpec
+from .errors import PeekError, nearest
+from .model.dtypes import DTYPES
+from .model.inputs import TensorSpec
 
 _ALIASES = {"bool": "bool", "float": "float32", "double": "float64", "half": "float16", "long": "int64"}
 _ALIASES |= {"int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "cfloat": "complex64"}
