@@ -73,7 +73,7 @@ class Report:
             problems = [] if options.quiet else list(graph.problems)
             if options.save is not None:
                 old = before.record if before is not None else None
-                problems += self._save_stage(old, graph, options.save, options)
+                problems += self._save(graph, options.save, options, old)
             self._tell(problems, options)
 
     def _print_stage(self, before: _Shown | None, line: str, graph: GraphRecord, options: Options) -> None:
@@ -86,27 +86,6 @@ class Report:
         else:
             lines = [line] if line != before.line else []
         _write(_stream(options), "".join(f"{line}\n" for line in lines if line))
-
-    def _save_stage(
-        self, before: GraphRecord | None, graph: GraphRecord, target: SaveTarget, options: Options
-    ) -> list[Problem]:
-        graphs = self._saved.get(target.path.absolute(), [])
-        at = next((i for i, g in enumerate(graphs) if g is before), None)
-        if at is None:
-            return self._save(graph, target, options)
-        graphs[at] = graph
-        if target.kind in PER_GRAPH:
-            return []
-        try:
-            if target.kind == "folder":
-                self._save_whole(graphs, _capture_file(graphs, target.path), "json", options)
-            else:
-                self._save_whole(graphs, target.path, target.kind, options)
-            return []
-        except Exception as error:
-            if options.strict:
-                raise
-            return [as_problem(str(target.path), error)]
 
     def _print(self, graph: GraphRecord, options: Options) -> None:
         from .render.table import Layout
@@ -137,24 +116,30 @@ class Report:
         for problem in new:
             _write(_stream(options), problem_text(problem) + "\n")
 
-    def _save(self, graph: GraphRecord, target: SaveTarget, options: Options) -> list[Problem]:
+    def _save(
+        self, graph: GraphRecord, target: SaveTarget, options: Options, before: GraphRecord | None = None
+    ) -> list[Problem]:
+        """Write the capture with ``graph``, which takes the place of ``before``; a new one gets files of its own too."""
         graphs = self._saved.setdefault(target.path.absolute(), [])
-        graphs.append(graph)
+        at = next((i for i, g in enumerate(graphs) if g is before), None)
+        if at is None:
+            graphs.append(graph)
+        else:
+            graphs[at] = graph
         try:
-            if target.kind == "folder":
-                return self._save_folder(graphs, target.path, options)
-            if target.kind in PER_GRAPH:
-                self._notes += write_graph(graph, graph_paths(graphs, target.path)[-1], target.kind)
-            else:
-                self._save_whole(graphs, target.path, target.kind, options)
+            if target.kind not in PER_GRAPH:
+                self._save_whole(graphs, target, options)
+            return self._save_new(graphs, target) if at is None else []
         except Exception as error:
             if options.strict:
                 raise
             return [as_problem(str(target.path), error)]
-        return []
 
-    def _save_whole(self, graphs: list[GraphRecord], path: Path, kind: str, options: Options) -> None:
+    def _save_whole(self, graphs: list[GraphRecord], target: SaveTarget, options: Options) -> None:
         """Write the capture so far, at once or at its time; an error is raised, or told when it comes late."""
+        path, kind = target.path, target.kind
+        if kind == "folder":
+            path, kind = _capture_file(graphs, path), "json"
 
         def work() -> None:
             self._notes += write(_capture(graphs), path, kind=kind).notes
@@ -173,16 +158,20 @@ class Report:
         else:
             self._pace.run(path.absolute(), len(graphs), work, late)
 
-    def _save_folder(self, graphs: list[GraphRecord], folder: Path, options: Options) -> list[Problem]:
-        """The capture so far, and of the new graph its table and its diagram (its DOT where nothing can draw it)."""
-        picture = folder / f"{unique_name(graphs)}.svg"
-        self._save_whole(graphs, _capture_file(graphs, folder), "json", options)
+    def _save_new(self, graphs: list[GraphRecord], target: SaveTarget) -> list[Problem]:
+        """The files of the last graph alone: its diagram; in a folder its table too, and DOT where nothing can draw it."""
+        if target.kind in PER_GRAPH:
+            self._notes += write_graph(graphs[-1], graph_paths(graphs, target.path)[-1], target.kind)
+        if target.kind != "folder":
+            return []
+        picture = target.path / f"{unique_name(graphs)}.svg"
         write(_capture(graphs[-1:]), picture.with_suffix(".txt"))
         try:
             self._notes += write_graph(graphs[-1], picture, "svg")
         except PeekError as error:
             write_graph(graphs[-1], picture.with_suffix(".dot"), "dot")
-            return [Problem(str(folder), f"wrote DOT instead of SVG: {error.problem}", error.why, error.fix)]
+            what = f"wrote DOT instead of SVG: {error.problem}"
+            return [Problem(str(target.path), what, error.why, error.fix)]
         return []
 
 
