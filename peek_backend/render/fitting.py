@@ -10,13 +10,39 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from .escape import cut_middle, width
-from .stages import table
+from .escape import MARKUP, cell_escape, cut_middle, visible, width
+from .fit import share
+from .table import between
 
 _GAP = 2
 """Columns between two of a simple table."""
 _LEAST = 12
 """Columns that a shortened cell keeps."""
+
+
+def table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    format: str = "simple",
+    *,
+    columns: int | None = None,
+    floors: Sequence[int] = (),
+) -> str:
+    """A table of plain text in any format of tabulate. ``columns`` cuts its cells, under a floor only as a last resort."""
+    from tabulate import tabulate  # 70 ms to import, so only where a table is made
+
+    if columns is not None and format not in MARKUP:
+        rows = [[visible(cell) for cell in row] for row in rows]
+        taken = [
+            [len(head) + _GAP, *(width(row[at]) for row in rows)]  # tabulate pads headers by two
+            for at, head in enumerate(headers)
+        ]
+        widths = share(taken, floors, columns - between(format, len(headers)))
+        headers = [cut_middle(head, w - _GAP) for head, w in zip(headers, widths, strict=True)]
+        rows = [[cut_middle(cell, w) for cell, w in zip(row, widths, strict=True)] for row in rows]
+    escape = cell_escape(format)
+    cells = [[escape(cell) for cell in row] for row in rows]
+    return tabulate(cells, headers=list(headers), tablefmt=format, disable_numparse=True)
 
 
 def fitted(

@@ -5,7 +5,6 @@ Comes in: what ``analysis`` works out. Goes out: text for a terminal or a file; 
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from peek_backend.analysis.autograd import AutogradView, Saved, Tangent, saved_nodes
@@ -14,50 +13,13 @@ from peek_backend.analysis.provenance import Place, Provenance, Step, Trace, ran
 from peek_backend.analysis.totals import hints, nbytes_at
 from peek_backend.model import CaptureRecord, GraphRecord, NodeRecord, Source, StageInfo
 
-from .escape import cell_escape, cut, cut_middle, visible
-from .escape import width as text_width
-from .fit import NEVER, share
+from .escape import cut
+from .fit import NEVER
+from .fitting import table, wrapped
 from .labels import bytes_text, call_text, graph_keys, node_target_text, place_text, plural, value_text
-from .table import Layout, between
 
 MOST_NAMES = 6
 """Nodes that one cell names; the rest is counted."""
-
-
-def table(
-    headers: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    format: str = "simple",
-    *,
-    width: int | None = None,
-    floors: Sequence[int] = (),
-) -> str:
-    """A table of plain text in any format of tabulate. ``width`` cuts its cells, under a column's floor only as a last resort."""
-    from tabulate import tabulate  # 70 ms to import, so only where a table is made
-
-    escape = cell_escape(format)
-    if width is not None and not Layout(format=format).markup:
-        columns = list(zip(*rows, strict=True)) or [()] * len(headers)
-        taken = [[text_width(visible(cell)) for cell in column] for column in columns]
-        for column, head in zip(taken, headers, strict=True):
-            column.append(len(head) + _BESIDE_HEAD)
-        widths = share(taken, floors, width - between(format, len(columns)))
-        headers = [cut_middle(head, w - _BESIDE_HEAD) for head, w in zip(headers, widths, strict=True)]
-        rows = [[cut_middle(visible(c), w) for c, w in zip(row, widths, strict=True)] for row in rows]
-    cells = [[escape(cell) for cell in row] for row in rows]
-    return tabulate(cells, headers=list(headers), tablefmt=format, disable_numparse=True)
-
-
-_BESIDE_HEAD = 2
-"""Blanks that tabulate keeps free beside a head."""
-
-
-def _folded(text: str, width: int | None) -> str:
-    """A sentence in as many lines as a terminal needs."""
-    if width is None or text_width(text) <= width:
-        return text
-    lines = textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-    return "\n".join(lines)
 
 
 def place_of(source: Source | None) -> str:
@@ -148,7 +110,7 @@ def trace_text(
         rows, below = _with_footnotes(rows, width)
     if width is not None and not below:  # the head of an empty column takes room
         headers, rows = headers[:-1], [row[:-1] for row in rows]
-    text = table(headers, rows, format, width=width, floors=floors)
+    text = table(headers, rows, format, columns=width, floors=floors)
     code = (line if width is None else cut(line, width) for line in _code_lines(trace))
     return "\n".join((*code, text, *below))
 
@@ -156,7 +118,7 @@ def trace_text(
 def _with_footnotes(rows: Sequence[Sequence[str]], width: int) -> tuple[list[list[str]], list[str]]:
     """The rows with a number for each note, their last cell, and the notes below the table: a column would cut them."""
     notes = {note: f"[{i}]" for i, note in enumerate(dict.fromkeys(r[-1] for r in rows if r[-1]), 1)}
-    lines = [_folded(f"{number} {note}", width) for note, number in notes.items()]
+    lines = [wrapped(f"{number} {note}", width) for note, number in notes.items()]
     return [[*row[:-1], notes.get(row[-1], "")] for row in rows], ["", *lines] if lines else []
 
 
@@ -237,7 +199,7 @@ def side_by_side(
         rows += [[*(first if at == 0 else ["", ""]), *cell] for at, cell in enumerate(cells)]
         rows += [["", "", *_right_cells(right, i, ())] for i in alone.get(node.index, ())]
     headers = (left.key if left.stage != "dynamo" else f"{left.key} dynamo", "line", right.key, "also from")
-    return table(headers, rows, format, width=width, floors=(27, 10, 27, 8))
+    return table(headers, rows, format, columns=width, floors=(27, 10, 27, 8))
 
 
 def _kin(links: Provenance, place: Place, key: str) -> list[int]:
@@ -271,12 +233,14 @@ def autograd_text(view: AutogradView, format: str = "simple", width: int | None 
     if view.recomputed:
         names = [n.name for n in view.recomputed]
         again = f"computed again in the backward, not saved ({len(names)}): {_some(names)}"
-        parts.append(_folded(again, width))
+        parts.append(wrapped(again, width))
     gradients = [
         [g.input, g.node.name if g.node else "None", value_text(g.node.value) if g.node else ""]
         for g in view.gradients
     ]
-    parts.append(table(("gradient of", "node", "type"), gradients, format, width=width, floors=(30, 14, 16)))
+    parts.append(
+        table(("gradient of", "node", "type"), gradients, format, columns=width, floors=(30, 14, 16))
+    )
     tangents = [
         [
             t.node.name,
@@ -286,9 +250,9 @@ def autograd_text(view: AutogradView, format: str = "simple", width: int | None 
         for t in view.tangents
     ]
     parts.append(
-        table(("tangent", "arrives for", "type"), tangents, format, width=width, floors=(14, 24, 16))
+        table(("tangent", "arrives for", "type"), tangents, format, columns=width, floors=(14, 24, 16))
     )
-    parts += [_folded(line, width) for line in _mutation_lines(view)]
+    parts += [wrapped(line, width) for line in _mutation_lines(view)]
     return "\n\n".join(parts)
 
 
@@ -305,7 +269,7 @@ def _saved_text(view: AutogradView, format: str, width: int | None) -> str:
         f"{_round(view.nbytes)}of which inputs {view.nbytes - view.new_bytes:,} B"
     )
     headers = ("saved", "type", "bytes", "made at", "read by")
-    return f"{_folded(total, width)}\n\n{table(headers, rows, format, width=width, floors=(18, 14, NEVER, 14, 14))}"
+    return f"{wrapped(total, width)}\n\n{table(headers, rows, format, columns=width, floors=(18, 14, NEVER, 14, 14))}"
 
 
 def _round(count: int) -> str:
@@ -354,7 +318,7 @@ def functional_text(
         ("in place", "line", "becomes", "views", "written back"),
         rows,
         format,
-        width=width,
+        columns=width,
         floors=(18, 10, 14, 14, 14),
     )
 
