@@ -144,7 +144,6 @@ def beside(table):
 def test_a_narrow_trail_has_its_notes_below():
     """In a terminal notes are numbered and whole below the table; a kernel's own name is written once."""
     reason = "worked out from " + "it " * 40
-    reason = "worked out from " + "it " * 40
     name = "cpp_fused_add_0"
     node = NodeRecord(0, name, "call_function", name, (), {}, None, None, no_origin=reason)
     graph = GraphRecord("0/0", "kernels", (node, replace(node, index=1, name="cpp_fused_add_1")), ())
