@@ -2,7 +2,8 @@
 
 Comes in: a Picture and the `Amounts` of its graph. Goes out: levels of the theme's scale, and plain texts. A box has what all the
 nodes have that it stands for: those inside a closed container, and those of every instance of a repeat. The scale is that of
-the page (overlays.js), over powers, up to the box that has most.
+the page (overlays.js), over powers, up to the box that has most; memory, which hardly changes from one op to the next, has the
+first colour where there is least.
 """
 
 from __future__ import annotations
@@ -13,16 +14,13 @@ from ..analysis.heat import Amounts
 from ..passes.picture import Box, Cluster, Picture
 from .cost import flops_text, size_text
 from .labels import plural, shorten
-from .theme import Theme
+from .theme import SPAN, Theme
 
 _TITLES = {
     "flops": "FLOPs of each box, and its share of {whole} in all",
     "bytes": "bytes that each box reads and writes, and its share of {whole} in all",
     "memory": "memory alive while each box runs, and its share of the most that this graph needs at once, {whole}",
 }
-SPAN = 1000
-"""The most is so many times what has the first colour: no tiny op makes all others look alike, and what is alike looks it.
-Memory, which hardly changes from one op to the next, has the first colour where there is least."""
 _REASONS = 3
 _REASON = 90
 

@@ -66,7 +66,10 @@ class Theme(Struct, frozen=True):
 
 VIRIDIS = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 """matplotlib's Viridis (Smith and van der Walt 2015) at eight points: its order survives every form of colour blindness and
-greyscale. What is much stands out: dark on a light page, bright on a dark one. The page's overlays have the same."""
+greyscale. What is much stands out: dark on a light page, bright on a dark one."""
+
+SPAN = 1000
+"""The most is so many times what has the first colour: no tiny op makes all others look alike, and what is alike looks it."""
 
 _NEAR_BLACK, _NEAR_WHITE = "#000001", "#fffffe"
 """Black and white for text on heat; the style sheet for dark mode tells them from those of the page."""

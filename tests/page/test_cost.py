@@ -7,6 +7,8 @@ from msgspec.structs import replace
 
 from peek_backend.model import NodeCost
 from peek_backend.render.html.metrics import Metrics
+from peek_backend.render.labels import bytes_text
+from peek_backend.render.theme import DARK, LIGHT, SPAN
 from tests.page.synthetic import FFN, HIDDEN, capture
 
 TOKENS = 16
@@ -79,6 +81,18 @@ def test_heat_is_strong_where_much_is(open_page, theme):
     shade = [sum(int(colour[i : i + 2], 16) for i in (1, 3, 5)) for colour in moved]
     assert (shade[0] < shade[1]) == (theme == "light")
     assert "B" in opened.tab.inner_text(".legend")
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_heat_has_the_scale_of_pictures(open_page, theme):
+    """The overlays take the colours of diagrams in the same theme, and the same span of the scale."""
+    opened = open_page(capture(200), "#v=graph&m=moved", theme="light" if theme is LIGHT else "dark")
+    scale, most = opened.js(
+        """(({ overlay, tree }) => [overlay.scale, Math.max(...[...Array(tree.N + tree.G).keys()].map(
+               (i) => i === tree.root ? 0 : overlay.amount(i)))])(app.graphView.current)"""
+    )
+    assert tuple(scale["colours"]) == theme.heat.scale
+    assert (scale["lo"], scale["hi"]) == (f"≤ {bytes_text(round(most / SPAN))}", bytes_text(most))
 
 
 def test_a_closed_container_has_the_sum_of_its_nodes(open_page):

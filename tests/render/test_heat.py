@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -13,7 +12,6 @@ from peek_backend.analysis.heat import HEATS, amounts
 from peek_backend.errors import PeekError
 from peek_backend.model import NodeCost
 from peek_backend.passes.selection import Choice
-from peek_backend.render import html
 from peek_backend.render.dot import dot, drawing
 from peek_backend.render.heat import share_text
 from peek_backend.render.image import find_engine, render_image
@@ -233,13 +231,6 @@ def test_the_scale_goes_one_way(theme):
     """Lightness changes in one direction from little to much, away from the page: the order survives greyscale."""
     far = [contrast(color, theme.page) for color in theme.heat.scale]
     assert far == sorted(far)
-
-
-def test_the_page_has_the_same_scale():
-    """The overlays of the page take the same eight colours, and the same span of the scale."""
-    script = (Path(html.__file__).parent / "overlays.js").read_text("utf-8")
-    assert tuple(re.findall(r"#\w{6}", re.search(r"const VIRIDIS = \[(.*?)\]", script)[1])) == VIRIDIS
-    assert "const SPAN = 1000;" in script
 
 
 def test_dark_mode_turns_the_scale_around():

@@ -1,4 +1,4 @@
-"""Kinds of op for the page: the names of ``passes.kinds`` and the colours of ``render.theme`` as CSS variables."""
+"""Kinds of op and colours for the page: the names of ``passes.kinds``, the colours of ``render.theme`` as CSS variables."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from functools import lru_cache
 from peek_backend.model import GraphRecord
 from peek_backend.passes import kinds
 
-from ..theme import DARK, LIGHT, Theme
+from ..theme import DARK, LIGHT, SPAN, Theme
 
 KINDS = [{"name": name, "title": title} for name, title in kinds.KINDS.items()]
+HEAT = {"light": LIGHT.heat.scale, "dark": DARK.heat.scale, "span": SPAN}
+"""The scale of the overlays, which is that of pictures."""
 _NUMBER = {name: number for number, name in enumerate(kinds.KINDS)}
 
 

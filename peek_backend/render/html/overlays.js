@@ -2,11 +2,6 @@
 
 import { bytesText, count } from "./data.js";
 
-// Viridis (matplotlib), read at eight points: order survives every form of colour blindness and greyscale.
-const VIRIDIS = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"];
-const VIRIDIS_DOWN = [...VIRIDIS].reverse();
-// The most is so many times what has the first colour: no tiny op makes all others look alike, and what is alike looks it.
-const SPAN = 1000;
 // Okabe and Ito's eight, https://jfly.uni-koeln.de/color/
 const NAMED = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
 
@@ -58,7 +53,8 @@ export function overlay(name, scene, app) {
  */
 function amounts(scene, value, text, { dark, sum = false }) {
   const { tree, graph } = scene;
-  const SCALE = dark ? VIRIDIS : VIRIDIS_DOWN;
+  const { heat } = graph.capture;
+  const colours = dark ? heat.dark : heat.light;
   const best = new Float64Array(graph.n + tree.G).fill(-1);
   for (let i = 0; i < graph.n; i++) {
     const v = value(i);
@@ -74,14 +70,14 @@ function amounts(scene, value, text, { dark, sum = false }) {
     lo = Math.min(lo, v);
     hi = Math.max(hi, v);
   });
-  lo = sum ? hi / SPAN : Math.max(lo, hi / SPAN);
-  const level = (v) =>
-    hi <= lo ? SCALE.length - 1 : Math.round((Math.log(Math.max(v, lo) / lo) / Math.log(hi / lo)) * (SCALE.length - 1));
+  lo = sum ? hi / heat.span : Math.max(lo, hi / heat.span);
+  const last = colours.length - 1;
+  const level = (v) => (hi <= lo ? last : Math.round((Math.log(Math.max(v, lo) / lo) / Math.log(hi / lo)) * last));
   return {
-    fill: (item) => (best[item] > 0 ? SCALE[level(best[item])] : undefined),
+    fill: (item) => (best[item] > 0 ? colours[level(best[item])] : undefined),
     amount: (item) => (best[item] >= 0 ? best[item] : null),
     text: (item) => (best[item] > 0 ? text(best[item]) : ""),
-    scale: hi > 0 ? { colours: SCALE, lo: (sum ? "≤ " : "") + text(Math.round(lo)), hi: text(hi) } : null,
+    scale: hi > 0 ? { colours, lo: (sum ? "≤ " : "") + text(Math.round(lo)), hi: text(hi) } : null,
     legend: hi > 0 ? [] : [["transparent", "nothing to colour"]],
   };
 }

@@ -20,7 +20,7 @@ from ..escape import html_text as esc
 from ..view import GraphView
 from . import bundler
 from .edits import PageDiff, diff_html, diff_payload
-from .kinds import KINDS, kind_css
+from .kinds import HEAT, KINDS, kind_css
 from .metrics import Metrics
 from .overview import facts, plain_html
 from .payload import capture_payload, clean, encode
@@ -77,7 +77,7 @@ def page(
     for position, graph in enumerate(roots):
         graph["metrics"] = metrics.columns(position)
     overview["cost"] = metrics.facts()
-    payload |= {"title": title, "overview": overview, "kinds": KINDS}
+    payload |= {"title": title, "overview": overview, "kinds": KINDS, "heat": HEAT}
     if diff is not None:
         payload["diff"] = diff_payload(payload["graphs"], diff)
     script, style = assets()
