@@ -19,6 +19,7 @@ from . import compat
 from .arguments import ArgReader, target_name
 from .breaks import read_break
 from .cost import active_pricer
+from .failures import in_short
 from .mutation import Writes, values_at_production
 from .sources import NO_POSITIONS, Described, Positions, SourceReader, describe, positions_of, receiver_of
 from .symbols import read_symbols
@@ -155,9 +156,7 @@ class _GraphReader:
         try:
             return read()
         except Exception as error:
-            first_line = next(iter(str(error).splitlines()), "")
-            why = f"{type(error).__name__}: {first_line}"[:300]
-            self.problems.append(Problem(where, "could not be read", why))
+            self.problems.append(Problem(where, "could not be read", in_short(error)))
             return None
 
     def _nodes(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[NodeRecord, ...]:

@@ -16,6 +16,7 @@ from ..model import SCHEMA_VERSION, CaptureRecord, EarlierFrame, FrameRecord, Gr
 from . import compat
 from .cached import compiled_before
 from .environment import read_environment
+from .failures import in_short
 from .graphs import compile_origin, read_graph
 from .ledger import Ledger
 from .listeners import listen
@@ -60,11 +61,9 @@ def _read(
         origin = compile_origin(output, example_inputs, *place)
         return read_graph(gm, origin)
     except Exception as error:  # nothing that goes wrong here may reach the user's compile
-        why = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"[:300]
         key = compat.compile_id()
-        return GraphRecord(
-            key, "dynamo", (), (), problems=(Problem(key or "graph", "the graph could not be read", why),)
-        )
+        problem = Problem(key or "graph", "the graph could not be read", in_short(error))
+        return GraphRecord(key, "dynamo", (), (), problems=(problem,))
 
 
 class Session:

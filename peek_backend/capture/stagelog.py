@@ -17,6 +17,7 @@ import msgspec
 
 from ..model import CacheOutcome, GraphRecord, Problem, Source, StageInfo
 from ..model.graph import results_of
+from .failures import in_short
 from .inductor import AOT_AUTOGRAD, FX_GRAPH, asks_fx_cache
 from .kernels import kernel_nodes, parse_code
 from .listeners import Emit
@@ -97,9 +98,10 @@ class LogReader:
         try:
             self._take(name, payload)
         except Exception as error:
-            why = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"[:300]
             stage = _GRAPHS.get(name, "post_grad")
-            problem = Problem(f"{self._dynamo.key} {stage}", f"the text of {name} could not be read", why)
+            problem = Problem(
+                f"{self._dynamo.key} {stage}", f"the text of {name} could not be read", in_short(error)
+            )
             record = template_of(self._dynamo, stage)
             self._send(stage, msgspec.structs.replace(record, problems=(problem,), lowering=self._info))
 

@@ -17,6 +17,7 @@ from torch import fx
 from ..errors import PeekError
 from ..model import GraphRecord, NodeRecord, Problem, Source, StageInfo, ValueInfo
 from . import aotmeta
+from .failures import in_short
 from .graphs import Origin, read_graph
 from .inductor import CompileNotes, compiled_graph, of_calls, output_code, post_grad_text
 from .kernels import kernel_nodes, parse_code
@@ -25,9 +26,6 @@ from .printed import parse_graph
 from .provenance import Origin as NodeOrigin
 from .provenance import Trail
 from .sources import Described
-
-AOT_STAGES = ("joint", "forward", "backward", "inference")
-LATE_STAGES = ("post_grad", "kernels")
 
 
 class Wanted(NamedTuple):
@@ -71,10 +69,7 @@ class StageReader:
 
     def joint(self, gm: fx.GraphModule, forward_outputs: int) -> None:
         """The joint graph, and with it everything that AOTAutograd's metadata says."""
-        self._guarded("joint", lambda: self._joint(gm, forward_outputs))
-
-    def _joint(self, gm: fx.GraphModule, forward_outputs: int) -> None:
-        self._traced("joint", gm, forward_outputs)
+        self._guarded("joint", lambda: self._traced("joint", gm, forward_outputs))
 
     def _traced(self, stage: str, gm: fx.GraphModule, forward_outputs: int | None) -> None:
         meta = aotmeta.metadata()
@@ -245,18 +240,14 @@ class StageReader:
         except PeekError:  # strict
             raise
         except Exception as error:  # looking never ends the user's compile
-            why = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"[:300]
-            self.failed(stage, why)
+            self.failed(stage, in_short(error))
 
     def failed(self, stage: str, why: str, what: str = "the stage could not be read") -> None:
         """Send what is known of a stage that could not be read, or made: its name and the reason."""
-        graph = self._dynamo
-        problem = Problem(f"{graph.key} {stage}", what, why)
-        known = self._records.get(stage)
-        template = msgspec.structs.replace(
+        problem = Problem(f"{self._dynamo.key} {stage}", what, why)
+        record = self._records.get(stage) or msgspec.structs.replace(
             template_of(self._dynamo, stage), lowering=StageInfo(by=self._wanted.by)
         )
-        record = known or template
         self._send(stage, msgspec.structs.replace(record, problems=(*record.problems, problem)))
 
 

@@ -14,6 +14,7 @@ from ..model import GraphRecord
 from . import compat
 from .aot import watch_aot
 from .beside import copied, flat_ordinals, trace_beside
+from .failures import in_short
 from .inductor import live_graphs
 from .listeners import Emit, to_all
 from .stagelog import LogReader, reading_log
@@ -113,14 +114,4 @@ def _beside(
     except PeekError:  # strict
         raise
     except Exception as error:
-        why = f"{type(error).__name__}: {_first_line(error)}"[:_MOST_WHY]
-        reader.failed(reader.next_stage, why, "AOTAutograd cannot make this stage")
-
-
-_MOST_WHY = 400
-
-
-def _first_line(error: Exception) -> str:
-    """What an exception says first; a line that ends with a colon announces the next one."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
-    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+        reader.failed(reader.next_stage, in_short(error, 400), "AOTAutograd cannot make this stage")
