@@ -21,10 +21,9 @@ from .diff.policy import load_policy
 from .errors import PeekError
 from .model import CaptureRecord
 from .model.snapshot import Snapshot
-from .snapshot.atomic import write_bytes
+from .snapshot.atomic import ignore_in_git, write_bytes
 from .snapshot.graphfile import FORMAT, decode_graph, print_graph
-from .snapshot.journal import SUFFIX as JOURNAL
-from .snapshot.journal import encode_record
+from .snapshot.journal import FOLDER, SUFFIX, encode_record
 from .snapshot.store import Slot
 
 State = Literal["same", "changed", "missing", "nothing"]
@@ -142,11 +141,9 @@ def keep_for_explain(record: CaptureRecord, slot: Slot) -> str:
 
     What the system refuses is let go, and the path is empty: the comparison's result stands.
     """
-    folder = Path("peek-out")
+    path = Path(FOLDER) / f"{slot.stem}{SUFFIX}"
     with contextlib.suppress(PeekError):
-        if not (folder / ".gitignore").exists():
-            write_bytes(folder / ".gitignore", b"*\n")
-        path = folder / f"{slot.stem}{JOURNAL}"
+        ignore_in_git(path.parent)
         write_bytes(path, encode_record(record))
         return path.as_posix()
     return ""

@@ -11,11 +11,9 @@ import click
 
 from ..errors import PeekError
 from ..options import resolve, wants_color
-from ..snapshot.journal import SUFFIX
+from ..snapshot.journal import FOLDER, SUFFIX
 from .output import write_stdout
 from .show import load
-
-FOLDER = "peek-out"
 
 
 @click.command()

@@ -17,13 +17,12 @@ import msgspec
 from ..errors import PeekError
 from ..model import CaptureRecord
 from ..snapshot import read
-from ..snapshot.atomic import write_bytes
-from ..snapshot.journal import SUFFIX, InUse
+from ..snapshot.atomic import ignore_in_git
+from ..snapshot.journal import FOLDER, SUFFIX, InUse
 from .output import SUFFIXES, View, document, options_of, report_view, tell, visible
 from .program import Program
 from .recorder import Recorder, children_of, observe_children, own_root
 
-FOLDER = "peek-out"
 MOST_TABLES = 3  # graphs; of more the report lists names, unless asked
 MOST_CHILDREN = 20  # lines that a report spends on child processes
 MOST_AT_ONCE = 100  # runs of one program at the same time, each with a name of its own
@@ -105,12 +104,10 @@ def _check_output(output: str | None) -> None:
 
 
 def _default_output(program: Program) -> Path:
-    """``peek-out/NAME.peek.jsonl``, in a folder that git ignores by a file in it, as pytest's cache does."""
+    """``peek-out/NAME.peek.jsonl``, in a folder that git ignores."""
     folder = Path(FOLDER)
-    ignore = folder / ".gitignore"
     try:
-        if not os.path.exists(ignore):
-            write_bytes(ignore, b"*\n")
+        ignore_in_git(folder)
     except PeekError as refusal:
         _tidy(folder)
         raise PeekError(refusal.problem, refusal.why, "name the capture with -o FILE") from None

@@ -107,3 +107,10 @@ def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def ignore_in_git(folder: Path) -> None:
+    """Have git ignore a folder by a file in it, as pytest's cache does. Raises PeekError where the system refuses."""
+    ignore = folder / ".gitignore"
+    if not os.path.exists(ignore):
+        write_bytes(ignore, b"*\n")

@@ -41,6 +41,9 @@ from .jsonfile import bad_value, check, check_version, collector_paused, encode,
 
 SUFFIX = ".peek.jsonl"
 
+FOLDER = "peek-out"
+"""Where captures are written and looked for when no other place is named."""
+
 KINDS: dict[str, type] = {
     "graph": GraphRecord,
     "frame": FrameRecord,

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .atomic import os_error, read_bytes, write_bytes
+from .atomic import ignore_in_git, os_error, read_bytes, write_bytes
 
 SUFFIX = ".graph"
 PENDING = ".pending"
@@ -100,9 +100,7 @@ class Slot:
 
     def keep_pending(self, text: str) -> None:
         """Put a change aside for `peek review`, in a folder that git ignores by a file in it. Raises PeekError."""
-        ignore = self.base / PENDING / ".gitignore"
-        if not ignore.exists():
-            write_bytes(ignore, b"*\n")
+        ignore_in_git(self.base / PENDING)
         write_bytes(self.pending, text.encode("utf-8"))
 
     def accept(self) -> None:
