@@ -115,6 +115,55 @@ def attempt() -> int:
 
 _WATCHED = threading.local()
 _LOCK = threading.Lock()
+
+
+class _StandIn(NamedTuple):
+    """What stands in for a function of torch, what it stands in for, and who is told."""
+
+    function: Any
+    real: Any
+    observers: list[Callable[..., None]]
+
+
+_STAND_INS: dict[tuple[Any, str], _StandIn] = {}
+
+
+@contextlib.contextmanager
+def stand_in(
+    owner: Any, name: str, made: Callable[[Any, Callable[..., None]], Any], observer: Callable[..., None]
+) -> Iterator[None]:
+    """Have ``made(real, tell)`` stand in for ``owner.name`` while anybody watches it; ``tell(...)`` calls every observer.
+
+    Whoever watches the same may end in any order: torch's own is back with the last. What another put on top meanwhile stays.
+    """
+    with _LOCK:
+        standing = _STAND_INS.get((owner, name))
+        if standing is None:
+            standing = _STAND_INS[owner, name] = _standing_in(getattr(owner, name), made)
+            setattr(owner, name, standing.function)
+        standing.observers.append(observer)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            standing.observers.remove(observer)
+            if not standing.observers:
+                del _STAND_INS[owner, name]
+                if getattr(owner, name) is standing.function:
+                    setattr(owner, name, standing.real)
+
+
+def _standing_in(real: Any, made: Callable[[Any, Callable[..., None]], Any]) -> _StandIn:
+    observers: list[Callable[..., None]] = []
+
+    def tell(*args: Any) -> None:
+        for observer in tuple(observers):
+            observer(*args)
+
+    # wraps keeps marks of Dynamo's, such as the one by which it refuses set_stance in compiled code
+    return _StandIn(functools.wraps(real)(made(real, tell)), real, observers)
+
+
 _OBSERVERS: list[Callable[[Any, Any, Any], None]] = []
 _AROUND: list[Callable[[Any, Any, Any], contextlib.AbstractContextManager[Any]]] = []
 _REAL = OutputGraph._call_user_compiler
@@ -427,27 +476,36 @@ def watch_step_causes() -> Iterator[None]:
     Torch notes such a break as "step_unsupported" only. Its cause is the last ``Unsupported`` raised before Dynamo starts the
     frame over without a reason (``SpeculationEntry.fail_and_restart_analysis``; 2.8 logs it nowhere).
     """
-    raised, restarted = exc.Unsupported.__init__, SpeculationEntry.fail_and_restart_analysis
+    with (
+        stand_in(exc.Unsupported, "__init__", _noting_causes, _note_unsupported),
+        stand_in(SpeculationEntry, "fail_and_restart_analysis", _noting_restarts, _note_restart),
+    ):
+        yield
 
-    @functools.wraps(raised)
+
+def _noting_causes(raised: Any, tell: Callable[..., None]) -> Any:
     def noting(self: Any, *args: Any, **kwargs: Any) -> None:
         raised(self, *args, **kwargs)
-        _WATCHED.unsupported = StepCause(str(self), tuple(getattr(self, "real_stack", None) or ()))
+        tell(self)
 
-    @functools.wraps(restarted)
+    return noting
+
+
+def _note_unsupported(error: Any) -> None:
+    _WATCHED.unsupported = StepCause(str(error), tuple(getattr(error, "real_stack", None) or ()))
+
+
+def _noting_restarts(restarted: Any, tell: Callable[..., None]) -> Any:
     def restarting(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.reason is None:
-            _WATCHED.step_cause = getattr(_WATCHED, "unsupported", None)
+        tell(self)
         return restarted(self, *args, **kwargs)
 
-    exc.Unsupported.__init__, SpeculationEntry.fail_and_restart_analysis = noting, restarting
-    try:
-        yield
-    finally:
-        if exc.Unsupported.__init__ is noting:
-            exc.Unsupported.__init__ = raised
-        if SpeculationEntry.fail_and_restart_analysis is restarting:
-            SpeculationEntry.fail_and_restart_analysis = restarted
+    return restarting
+
+
+def _note_restart(entry: Any) -> None:
+    if entry.reason is None:
+        _WATCHED.step_cause = getattr(_WATCHED, "unsupported", None)
 
 
 def step_cause(reason: Any) -> StepCause | None:
@@ -632,25 +690,20 @@ def stance() -> str:
     return eval_frame._stance.stance
 
 
-@contextlib.contextmanager
-def watch_stances(seen: Callable[[str], None]) -> Iterator[None]:
+def watch_stances(seen: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
     """Call ``seen(name)`` whenever the program sets a stance, also for a block that is over before anybody asks for ``stance``.
 
     ``torch.compiler.set_stance`` reaches ``_set_stance`` through the module ``decorators``, the one place that is wrapped.
     """
-    real = decorators._set_stance
+    return stand_in(decorators, "_set_stance", _telling_stance, seen)
 
-    @functools.wraps(real)  # keeps the mark by which Dynamo refuses it in compiled code
+
+def _telling_stance(real: Any, tell: Callable[..., None]) -> Any:
     def telling(stance: Any) -> Any:
-        seen(stance.stance)
+        tell(stance.stance)
         return real(stance)
 
-    decorators._set_stance = telling
-    try:
-        yield
-    finally:
-        if decorators._set_stance is telling:
-            decorators._set_stance = real
+    return telling
 
 
 @contextlib.contextmanager
@@ -660,27 +713,28 @@ def watch_uncompiled(seen: Callable[[str], None]) -> Iterator[None]:
     ``disable=True`` (and TORCHDYNAMO_DISABLE=1) hands the function back through ``_NullDecorator``; of a class its ``__call__``
     is compiled, through ``_TorchDynamoContext.__call__``.
     """
-    null, context = eval_frame._NullDecorator.__call__, eval_frame._TorchDynamoContext.__call__
+    with (
+        stand_in(eval_frame._NullDecorator, "__call__", _handing_back, seen),
+        stand_in(eval_frame._TorchDynamoContext, "__call__", _entering, seen),
+    ):
+        yield
 
-    @functools.wraps(null)
+
+def _handing_back(real: Any, tell: Callable[..., None]) -> Any:
     def handing_back(self: Any, fn: Any) -> Any:
-        seen(f"torch.compile was told to leave {_name(fn)} as it is: disable=True, or TORCHDYNAMO_DISABLE=1")
-        return null(self, fn)
+        tell(f"torch.compile was told to leave {_name(fn)} as it is: disable=True, or TORCHDYNAMO_DISABLE=1")
+        return real(self, fn)
 
-    @functools.wraps(context)
+    return handing_back
+
+
+def _entering(real: Any, tell: Callable[..., None]) -> Any:
     def entering(self: Any, fn: Any) -> Any:
         if inspect.isclass(fn):
-            seen(f"torch.compile of the class {_name(fn)} compiles its __call__, not the making of an object")
-        return context(self, fn)
+            tell(f"torch.compile of the class {_name(fn)} compiles its __call__, not the making of an object")
+        return real(self, fn)
 
-    eval_frame._NullDecorator.__call__, eval_frame._TorchDynamoContext.__call__ = handing_back, entering
-    try:
-        yield
-    finally:
-        if eval_frame._NullDecorator.__call__ is handing_back:
-            eval_frame._NullDecorator.__call__ = null
-        if eval_frame._TorchDynamoContext.__call__ is entering:
-            eval_frame._TorchDynamoContext.__call__ = context
+    return entering
 
 
 def _name(fn: Any) -> str:
