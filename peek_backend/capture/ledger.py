@@ -9,7 +9,7 @@ Which hook says what:
 * start     a compile begins: its code, callers, and which guards failed, while the frame's locals are at hand
 * bytecode  it made code: the breaks in it, and the guards that will be built
 * end       it is over: the guards' code, the last ranges of the symbols, and the exception if it failed
-* refused   a call for which nothing may be compiled: the recompile limit was reached, or a stance forbids it
+* refused   a call for which nothing is compiled: the recompile limit was reached, a stance forbids it, or Dynamo raised before
 * metrics   written after the end and read at the next event: seconds, and refused attempts that no warning told of
 """
 
@@ -123,6 +123,7 @@ class Ledger:
             compat.watch_compiles(self._started, self._rewritten, self._ended) as self._register,
             refusals.watch_limit(self._over_the_limit),
             refusals.watch_stance_calls(self._kept_by_a_stance),
+            refusals.watch_errors(self._ended_with),
         ):
             try:
                 yield
@@ -210,7 +211,7 @@ class Ledger:
         compile = Compile(compile_id, frame.index)
         if found is not None:
             compile.one_graph = found.one_graph
-            compile.callers = tidy([f for where in found.callers if (f := place(*where)) is not None])
+            compile.callers = _places(found.callers)
         compile.failed = self._failures(frame, self._new_failures(frame, code), local_values)
         frame.compiles.append(compile)
         self._compiles[compile_id] = compile
@@ -285,9 +286,12 @@ class Ledger:
             self._skipped(compile, self._trace.break_of(compile.compile_id))
         self._ended_graphs(compile)
         for event in compile.breaks:
-            self.breaks.append(event)
-            self._emit(event)
+            self._tell_break(event)
         self._patch("frame", frame.index, **fields(frame))
+
+    def _tell_break(self, event: BreakInfo) -> None:
+        self.breaks.append(event)
+        self._emit(event)
 
     def _failed(self, compile: Compile, error: BaseException) -> None:
         kind = type(error).__qualname__
@@ -418,8 +422,6 @@ class Ledger:
             compile_id = str(metric.compile_id)
             if metrics.refused(metric):
                 self._refused(compile_id, metric.recompile_reason)
-            elif metric.fail_type == "RecompileError" and compile_id not in self._compiles:
-                self._made_an_error(compile_id, metric.fail_reason)
             elif (compile := self._compiles.get(compile_id)) is not None:
                 compile.phases = metrics.added(compile.phases, metrics.phases(metric))
                 if not compile.ended and compile.produced:  # nested: torch calls no end for it
@@ -442,21 +444,35 @@ class Ledger:
             if compile_id is None:
                 return
             frame = self._frame(call.code, call.local_values, len(compat.cache_entries(call.code)))
-            callers = tidy([f for where in call.callers if (f := place(*where)) is not None])
+            callers = _places(call.callers)
             failed = self._failures(frame, self._new_failures(frame, call.code), call.local_values)
             compile = Compile(compile_id, frame.index, callers=callers, raised=call.raises)
             self._turned_down(frame, compile, failed)
 
-    def _made_an_error(self, compile_id: str, reason: str) -> None:
-        """``error_on_recompile`` ended this attempt before it began."""
-        frame = self._frame_of_failure(compile_id, reason)
-        if frame is None or frame.forbidden.error:
-            return
-        failed = self._failures(frame, self._new_failures(frame, frame.code()), {})
-        why = failed[0].text if failed else reason
-        frame.forbidden.error = f"torch._dynamo.config.error_on_recompile makes a recompile an error: {why}"
-        frame.forbidden.fix = self._advice(frame, failed)
-        self._patch("frame", frame.index, **fields(frame))
+    def _ended_with(self, call: refusals.Refused, error: Exception) -> None:
+        """An error of Dynamo's ends this call: that of the compile that just ended, or one raised before any began."""
+        with self._told(call.code.co_name):
+            frame = self._frame(call.code, call.local_values, len(compat.cache_entries(call.code)))
+            last = frame.compiles[-1] if frame.compiles else None
+            if last is not None and last.ended and (last.refused or last.error is not None):
+                last.raised = True
+            elif not frame.forbidden.error:
+                self._never_began(frame, call, error)
+            self._patch("frame", frame.index, **fields(frame))
+
+    def _never_began(self, frame: Frame, call: refusals.Refused, error: Exception) -> None:
+        forbidden, kind = frame.forbidden, type(error).__qualname__
+        callers, told = _places(call.callers), read_failure(error, frame.positions)
+        forbidden.error, forbidden.fix = told.reason, told.fix
+        forbidden.user = told.user or (callers[-1] if callers else None)
+        if kind == "RecompileError":
+            failed = self._failures(frame, self._new_failures(frame, call.code), call.local_values)
+            why = failed[0].text if failed else told.reason
+            forbidden.error = f"torch._dynamo.config.error_on_recompile makes a recompile an error: {why}"
+            forbidden.fix = self._advice(frame, failed)
+        elif kind in _SOFT:
+            event = traced_break(str(error), (*callers, _definition(frame)))
+            self._tell_break(msgspec.structs.replace(event, frame=frame.index))
 
     def _turned_down(self, frame: Frame, compile: Compile, failed: tuple[FailedGuard, ...]) -> None:
         compile.failed, compile.refused, compile.ended = failed, True, True
@@ -490,7 +506,7 @@ class Ledger:
             ]
             failed = list(explained(failed, {k: set(v) for k, v in frame.values.items()}))
             why = failed[0].text if failed else "it had not been compiled before"
-            callers = tidy([f for where in call.callers if (f := place(*where)) is not None])
+            callers = _places(call.callers)
             told, name = frame.forbidden, f"torch.compiler.set_stance({call.stance!r})"
             if call.raises and not told.error:
                 told.error, told.user = (
@@ -528,13 +544,9 @@ class Ledger:
             if known is not None and known.code() is code:
                 continue
             frame = self._frame(code, {}, 0)
-            where = place(frame.file, frame.line, code.co_name) or StackFrame(
-                frame.file, frame.line, code.co_name
-            )
-            event = msgspec.structs.replace(generator_break(where), frame=frame.index)
+            event = msgspec.structs.replace(generator_break(_definition(frame)), frame=frame.index)
             frame.declined = event.reason
-            self.breaks.append(event)
-            self._emit(event)
+            self._tell_break(event)
             self._patch("frame", frame.index, **fields(frame))
 
     def _read_skips(self) -> None:
@@ -592,6 +604,17 @@ def _key(code: Any, local_values: dict[str, Any]) -> Any:
     if code is None or not is_dynamo_wrapper(code) or "fn" not in local_values:
         return id(code)
     return (id(code), *describe(code, local_values))
+
+
+def _places(callers: Sequence[tuple[str, int, str]]) -> tuple[StackFrame, ...]:
+    """The lines that led to a frame, (file, line, function) each, as frames of the program."""
+    return tidy([frame for where in callers if (frame := place(*where)) is not None])
+
+
+def _definition(frame: Frame) -> StackFrame:
+    """The line at which a frame's function begins."""
+    found = place(frame.file, frame.line, frame.own_name)
+    return found or StackFrame(frame.file, frame.line, frame.own_name)
 
 
 def _is_generator(code: Any) -> bool:

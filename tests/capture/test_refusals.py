@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import threading
+import types
 
 import pytest
 import torch
-from torch._dynamo import config, convert_frame, eval_frame
+from torch._dynamo import config, convert_frame, decorators, eval_frame, exc
+from torch._dynamo.output_graph import OutputGraph
+from torch._dynamo.symbolic_convert import SpeculationEntry
+from torch.nn.parallel import DistributedDataParallel
 
 from peek_backend.analysis.stats import stats
 from peek_backend.capture.session import Session
@@ -131,6 +134,50 @@ def test_error_on_recompile_is_a_failure_with_the_guard():
     assert (frame.outcome, frame.reason.partition(": ")[2]) == ("failed", "x.shape[0]: expected 3, got 4")
 
 
+def test_what_dynamo_raises_before_a_compile_begins_is_a_failure(monkeypatch):
+    """DDP's optimizer refuses a bucket smaller than the first before it sees the frame: no hook tells, the report does."""
+    monkeypatch.setattr(
+        DistributedDataParallel, "_active_ddp_module", types.SimpleNamespace(bucket_bytes_cap=1)
+    )
+    with Session() as session, pytest.raises(AssertionError, match="First bucket"):
+        compiled(doubled)(torch.ones(3))
+    (frame,) = session.record.frames
+    assert (frame.name, frame.outcome, frame.compile_ids) == ("doubled", "failed", ())
+    assert frame.reason.startswith("AssertionError: First bucket should be smaller")
+    assert frame.user.code == "compiled(doubled)(torch.ones(3))"
+    assert "Failed doubled: failed" in report(session) and stats(session.record).failed == 1
+    assert "doubled (test_refusals.py" in session.record.notes[0]
+
+
+def test_an_error_of_a_compile_is_told_once():
+    """It leaves Dynamo by the same door: the frame has the compile's own words, and one failure is counted."""
+
+    def failing(gm, inputs):
+        raise ValueError("no such kernel")
+
+    run = torch.compile(doubled, backend=failing)
+    with Session() as session:
+        for _ in range(2):
+            with pytest.raises(Exception, match="no such kernel"):
+                run(torch.ones(3))
+    (frame,) = session.record.frames
+    assert frame.reason == "BackendCompilerFailed: backend='failing' raised: ValueError: no such kernel"
+    assert (stats(session.record).failed, session.record.problems) == (1, ())
+
+
+@pytest.mark.skipif(not hasattr(torch._dynamo, "error_on_graph_break"), reason="torch has it from 2.9 on")
+def test_a_break_that_the_program_made_an_error_ends_the_call():
+    """``error_on_graph_break``: the frame failed, and was not left in eager."""
+    with (
+        Session() as session,
+        torch._dynamo.error_on_graph_break(True),
+        pytest.raises(Exception, match="break"),
+    ):
+        compiled(lambda x: torch._dynamo.graph_break())(torch.ones(2))
+    assert [f.outcome for f in session.record.frames] == ["failed"]
+    assert (stats(session.record).breaks, stats(session.record).skipped) == (1, 0)
+
+
 def test_the_limit_under_fullgraph_is_an_error():
     """A refused attempt of a fullgraph function ends the call: failed, not "in eager since"."""
     with (
@@ -167,13 +214,41 @@ def test_a_refusal_is_told_where_the_warning_is_off(monkeypatch):
     assert refused.failed[0].text == "self.number == 1"
 
 
-def test_watching_refusals_leaves_torch_as_it_was():
-    """After the session torch's own function answers for the stance, and its logger has the filters that it had."""
-    before = eval_frame._callback_from_stance, list(convert_frame.log.filters)
-    with Session():
-        assert eval_frame._callback_from_stance is not before[0]
-    assert (eval_frame._callback_from_stance, list(convert_frame.log.filters)) == before
-    assert isinstance(convert_frame.log, logging.Logger)
+WATCHED = (
+    (eval_frame, "_callback_from_stance"),
+    (convert_frame.CatchErrorsWrapper, "__call__"),
+    (decorators, "_set_stance"),
+    (eval_frame._NullDecorator, "__call__"),
+    (eval_frame._TorchDynamoContext, "__call__"),
+    (exc.Unsupported, "__init__"),
+    (SpeculationEntry, "fail_and_restart_analysis"),
+    (OutputGraph, "_call_user_compiler"),
+)
+
+
+def test_watching_leaves_torch_as_it_was():
+    """Of two sessions the first opened may end first; with the last one torch's own functions and filters are back."""
+    before = [getattr(owner, name) for owner, name in WATCHED]
+    filters = list(convert_frame.log.filters)
+    first, second = Session(), Session()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    watched = [getattr(owner, name) for owner, name in WATCHED]
+    assert all(now is not was for now, was in zip(watched, before, strict=True))
+    second.__exit__(None, None, None)
+    assert [getattr(owner, name) for owner, name in WATCHED] == before
+    assert convert_frame.log.filters == filters
+
+
+def test_sessions_inside_one_another_are_told_the_same_refusals():
+    """A call that a stance leaves in eager is told to the outer session and to the inner one."""
+    run = compiled(doubled)
+    with Session() as outer, Session() as inner:
+        run(torch.ones(3))
+        with torch.compiler.set_stance("eager_on_recompile"):
+            run(torch.ones(4))
+    assert [s.record.frames[0].eager_calls for s in (outer, inner)] == [1, 1]
 
 
 # ---- frames that Dynamo refuses before it traces ---------------------------------------------------------------------
@@ -195,6 +270,20 @@ def test_a_compiled_generator_is_a_skipped_frame_with_torchs_reason():
     assert "non-generator Python function" in event.hints[0]
     assert (stats(record).breaks, stats(record).skipped) == (1, 1)
     assert "nothing was captured: " in record.notes[0] and "Attempt to trace generator" in record.notes[0]
+
+
+def test_a_generator_under_fullgraph_is_an_error():
+    """The call ends with torch's error: a failed frame, not one left in eager, and one break with its id."""
+
+    def numbers(x):
+        yield x
+
+    with Session() as session, pytest.raises(Exception, match="Attempt to trace generator"):
+        list(compiled(numbers, fullgraph=True)(torch.ones(3)))
+    (frame,), (event,) = session.record.frames, session.record.breaks
+    assert (frame.outcome, frame.reason) == ("failed", "Attempt to trace generator")
+    assert (event.reason, event.split, event.stack[-1].line) == (frame.reason, False, frame.line)
+    assert (stats(session.record).failed, stats(session.record).skipped) == (1, 0)
 
 
 def test_a_generator_seen_before_the_session_is_not_told_again():
