@@ -12,15 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import peek_backend
 from tests.conftest import require
-
-from .models import CASES, Case, mixtral, routed_mixtral
-
-
-@pytest.fixture(params=CASES)
-def case(request):
-    if request.param != "convolutions":
-        require("transformers")
-    return CASES[request.param]
+from tests.models import Case, mixtral, routed_mixtral
 
 
 def counted(case, *, train: bool) -> tuple[int, int]:

@@ -12,8 +12,7 @@ import peek_backend
 from peek_backend.cli.dryrun import parse_hints
 from peek_backend.errors import PeekError
 from tests.conftest import require
-
-from .models import mixtral, routed_mixtral
+from tests.models import mixtral, routed_mixtral
 
 
 def at(function, code: str) -> str:

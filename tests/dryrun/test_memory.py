@@ -10,20 +10,11 @@ from torch._dynamo.backends.debugging import boxed_nop
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 import peek_backend
-from tests.conftest import require
 
-from .models import CASES
 from .profiled import measured
 
 CLOSE = 0.01
 """Largest difference from the profiler, as a share."""
-
-
-@pytest.fixture(params=CASES)
-def case(request):
-    if request.param != "convolutions":
-        require("transformers")
-    return CASES[request.param]
 
 
 def above(timeline, *kinds: str) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 import peek_backend
+from tests import models
 from tests.conftest import require
-
-from . import models
 
 PARAMETERS = {
     "llama_8b": 8.03e9,  # Llama 3 model card: 8B, 8.03 B by its checkpoint

@@ -10,6 +10,7 @@ from torch import nn
 
 import peek_backend
 from peek_backend.api import Record
+from tests.models import small_llama
 
 
 class Small(nn.Module):
@@ -69,20 +70,8 @@ def unexplained(record: Record) -> list[str]:
 
 def tiny_llama() -> nn.Module:
     """A Llama of two layers with random weights."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=128,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=64,
-        use_cache=False,
-    )
-    return LlamaForCausalLM(config)
+    return small_llama(vocab_size=128, max_position_embeddings=64)
 
 
 def llama_loss(model: Callable[..., Any]) -> torch.Tensor:

@@ -38,70 +38,41 @@ class Loss(nn.Module):
         return getattr(self.model(**inputs), self.field).float().pow(2).mean()
 
 
-def llama() -> nn.Module:
+WIDTHS = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
+DECODER = {**WIDTHS, "num_key_value_heads": 2, "vocab_size": 100, "use_cache": False}
+UNDROPPED = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+def small_llama(**sizes: int) -> nn.Module:
+    """Llama of two narrow layers, or of other sizes where they are given."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    return Loss(
-        LlamaForCausalLM(
-            LlamaConfig(
-                hidden_size=64,
-                intermediate_size=128,
-                num_hidden_layers=2,
-                num_attention_heads=4,
-                num_key_value_heads=2,
-                vocab_size=100,
-                use_cache=False,
-            )
-        ),
-        "logits",
-    )
+    return LlamaForCausalLM(LlamaConfig(**{**DECODER, **sizes}))
+
+
+def llama() -> nn.Module:
+    return Loss(small_llama(), "logits")
 
 
 def bert() -> nn.Module:
     from transformers import BertConfig, BertForMaskedLM
 
-    config = BertConfig(
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        vocab_size=100,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    return Loss(BertForMaskedLM(config), "logits")
+    return Loss(BertForMaskedLM(BertConfig(**WIDTHS, **UNDROPPED, vocab_size=100)), "logits")
 
 
 def t5() -> nn.Module:
     from transformers import T5Config, T5ForConditionalGeneration
 
     config = T5Config(
-        d_model=64,
-        d_kv=16,
-        d_ff=128,
-        num_layers=2,
-        num_heads=4,
-        vocab_size=100,
-        dropout_rate=0.0,
-        use_cache=False,
-    )
+        d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4, vocab_size=100, dropout_rate=0.0, use_cache=False
+    )  # fmt: skip
     return Loss(T5ForConditionalGeneration(config), "logits")
 
 
 def vit() -> nn.Module:
     from transformers import ViTConfig, ViTForImageClassification
 
-    config = ViTConfig(
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        image_size=32,
-        patch_size=8,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        num_labels=10,
-    )
+    config = ViTConfig(**WIDTHS, **UNDROPPED, image_size=32, patch_size=8, num_labels=10)
     return Loss(ViTForImageClassification(config), "logits")
 
 
@@ -109,31 +80,17 @@ def whisper() -> nn.Module:
     from transformers import WhisperConfig, WhisperForConditionalGeneration
 
     config = WhisperConfig(
-        d_model=64,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=128,
-        decoder_ffn_dim=128,
-        vocab_size=100,
-        num_mel_bins=16,
-        max_source_positions=32,
-        max_target_positions=16,
-        use_cache=False,
-        dropout=0.0,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-        decoder_start_token_id=1,
-    )
+        d_model=64, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=128,
+        decoder_ffn_dim=128, vocab_size=100, num_mel_bins=16, max_source_positions=32, max_target_positions=16, use_cache=False,
+        dropout=0.0, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+    )  # fmt: skip
     return Loss(WhisperForConditionalGeneration(config), "logits")
 
 
 @lru_cache(maxsize=1)
 def sample() -> ModuleType:
     """The sample that prices public models, as a module."""
-    path = Path(__file__).resolve().parents[2] / "samples" / "16_price_of_models.py"
+    path = Path(__file__).resolve().parents[1] / "samples" / "16_price_of_models.py"
     spec = importlib.util.spec_from_file_location("sample_of_prices", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -146,17 +103,7 @@ def routed_mixtral() -> nn.Module:
     """Mixtral as transformers has it: which expert gets how many rows depends on data."""
     from transformers import MixtralConfig, MixtralForCausalLM
 
-    config = MixtralConfig(
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=100,
-        num_local_experts=4,
-        num_experts_per_tok=2,
-        use_cache=False,
-    )
+    config = MixtralConfig(**DECODER, num_local_experts=4, num_experts_per_tok=2)
     return Loss(MixtralForCausalLM(config), "logits")
 
 
