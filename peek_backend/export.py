@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import PeekError, unknown_name
-from .model import CaptureRecord, GraphRecord, Problem
+from .model import NOT_CALLED, NOTHING_CAPTURED, CaptureRecord, GraphRecord, Problem
 
 if TYPE_CHECKING:
     from .analysis.heat import Amounts
@@ -83,18 +83,16 @@ def write(
     return Written(tuple(paths), tuple(notes))
 
 
-_NOTHING = "nothing was captured: "
-_NOT_CALLED = "no compiled function was called"
-
-
 def _no_graph(record: CaptureRecord, path: Path) -> PeekError:
     """The error for a picture of no graph, with the record's own reasons where it has any."""
-    reasons = [note.removeprefix(_NOTHING) for note in record.notes if note.startswith(_NOTHING)]
+    reasons = [
+        note.removeprefix(NOTHING_CAPTURED) for note in record.notes if note.startswith(NOTHING_CAPTURED)
+    ]
     reasons = reasons or [f"{frame.name}: {frame.reason}" for frame in record.frames if frame.reason]
     reasons = reasons or [event.reason for event in record.breaks]
     reasons = reasons or [" ".join([p.what, p.why and f"({p.why})"]).rstrip() for p in record.problems]
-    if reasons in ([], [_NOT_CALLED]):
-        why, fix = _NOT_CALLED, "call the compiled function inside the session"
+    if reasons in ([], [NOT_CALLED]):
+        why, fix = NOT_CALLED, "call the compiled function inside the session"
     else:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         why, fix = f"{reasons[0]}{more}", "record.explain() or peek explain FILE says more"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ..model import EarlierFrame, FrameRecord
+from ..model import NOT_CALLED, NOTHING_CAPTURED, EarlierFrame, FrameRecord
 
 MOST_NAMED = 5
 
@@ -45,7 +45,7 @@ def why_nothing(
     over: bool = False,
     uncompiled: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Sentences that begin with "nothing was captured". ``declined`` are frames of libraries that Dynamo would not trace.
+    """Sentences that begin with NOTHING_CAPTURED. ``declined`` are frames of libraries that Dynamo would not trace.
 
     ``over`` says that the stance was in force for a time only. ``uncompiled`` tells of what torch.compile was given and did not
     compile.
@@ -67,8 +67,8 @@ def why_nothing(
             "compiles again"
         )
     if not reasons:
-        reasons.append("no compiled function was called")
-    return tuple(f"nothing was captured: {reason}" for reason in reasons)
+        reasons.append(NOT_CALLED)
+    return tuple(NOTHING_CAPTURED + reason for reason in reasons)
 
 
 def _frame(frame: FrameRecord) -> str:

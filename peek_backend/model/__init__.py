@@ -14,7 +14,7 @@ with a default is left out of the JSON when it has it, so that adding one keeps 
 cycles, so Python's collector is told not to look at them (``gc=False``): a capture of 100,000 nodes costs it nothing.
 """
 
-from .capture import SCHEMA_VERSION, CaptureRecord, Environment
+from .capture import NOT_CALLED, NOTHING_CAPTURED, SCHEMA_VERSION, CaptureRecord, Environment
 from .cost import DryRun, HeldTensor, NodeCost
 from .events import (
     BreakInfo,
@@ -55,6 +55,8 @@ from .values import (
 )
 
 __all__ = [
+    "NOTHING_CAPTURED",
+    "NOT_CALLED",
     "SCHEMA_VERSION",
     "AliasedOutput",
     "Arg",

@@ -11,6 +11,11 @@ from .graph import GraphRecord
 SCHEMA_VERSION = 1
 """Raised when a reader of the old version could misread a new file; a new optional field does not raise it."""
 
+NOTHING_CAPTURED = "nothing was captured: "
+"""How each note begins that says why there is no graph."""
+NOT_CALLED = "no compiled function was called"
+"""The reason where nothing else is known."""
+
 
 class Environment(Struct, frozen=True, omit_defaults=True):
     """What the capture ran on. ``settings`` are the torch settings that change graphs, ``sources`` where each fact came from."""

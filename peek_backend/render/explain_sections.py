@@ -17,6 +17,8 @@ from peek_backend.analysis.times import PHASES, by_phase, recompile_share, spent
 from peek_backend.analysis.values import Failure, Value
 from peek_backend.analysis.why import Why, of_symbol
 from peek_backend.model import (
+    NOT_CALLED,
+    NOTHING_CAPTURED,
     BreakInfo,
     CaptureRecord,
     Fact,
@@ -87,16 +89,17 @@ def _seconds(value: float) -> str:
 
 def nothing(page: Page, record: CaptureRecord) -> None:
     """Why there is no graph, one reason a line; the capture's other notes as they are."""
-    told = "nothing was captured: "
-    reasons = [note.removeprefix(told) for note in record.notes if note.startswith(told)]
+    reasons = [
+        note.removeprefix(NOTHING_CAPTURED) for note in record.notes if note.startswith(NOTHING_CAPTURED)
+    ]
     if not record.graphs and not reasons and not record.problems:
-        reasons = ["no compiled function was called in this process"]
+        reasons = [f"{NOT_CALLED} in this process"]
     if reasons:
         page.head("Nothing was captured")
     for reason in reasons:
         page.add(f"· {reason}", "yellow", indent=1)
     for note in record.notes:
-        if not note.startswith(told):
+        if not note.startswith(NOTHING_CAPTURED):
             page.add(note, "yellow")
 
 
