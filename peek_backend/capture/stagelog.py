@@ -24,7 +24,7 @@ from .listeners import Emit
 from .printed import Descriptors, descriptors, parse_graph
 from .provenance import Trail
 from .stagereader import CALLS, Wanted, inputs_of, template_of, with_inputs, with_origins
-from .tracelog import TraceHandler, listen_to_trace
+from .tracelog import TraceHandler, compile_id_of, listen_to_trace
 
 _GRAPHS = {
     "aot_joint_graph": "joint",
@@ -278,7 +278,7 @@ class _Handler(TraceHandler):
         metadata = record.metadata
         name = str((metadata.get("artifact") or {}).get("name") or next(iter(_known(metadata)), ""))
         mine = self.calling and record.thread == self._thread
-        if not name or not (mine or (not self.calling and _compile_id(metadata) == self._compile)):
+        if not name or not (mine or (not self.calling and compile_id_of(metadata) == self._compile)):
             return
         payload = getattr(record, "payload", None)
         self.reader.take(name, payload if isinstance(payload, str) else "")
@@ -296,11 +296,3 @@ def _known(metadata: dict[str, Any]) -> Iterator[str]:
     return (
         name for name in (*_GRAPHS, "inductor_post_grad_graph", "inductor_output_code") if name in metadata
     )
-
-
-def _compile_id(metadata: dict[str, Any]) -> str | None:
-    frame, compile = metadata.get("frame_id"), metadata.get("frame_compile_id")
-    if frame is None:
-        return None
-    autograd = metadata.get("compiled_autograd_id")
-    return f"{frame}/{compile}" if autograd is None else f"!{autograd}/{frame}/{compile}"

@@ -72,8 +72,8 @@ class TraceLog:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._facts: dict[tuple[str, str], Fact] = {}
-        self._breaks: dict[str, str] = {}
+        self._facts: dict[tuple[str | None, str], Fact] = {}
+        self._breaks: dict[str | None, str] = {}
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -95,7 +95,7 @@ class TraceLog:
         metadata = getattr(record, "metadata", None) or {}
         if (metadata.get("artifact") or {}).get("name") == "dynamo_graph_break_reason":
             with self._lock:
-                self._breaks[_compile_id(metadata)] = str(getattr(record, "payload", ""))
+                self._breaks[compile_id_of(metadata)] = str(getattr(record, "payload", ""))
         found = metadata.get("symbolic_shape_specialization")
         if not found:
             return
@@ -104,7 +104,7 @@ class TraceLog:
             "specialised", f"{found['symbol']} == {found['value']}: {found['reason']}", _innermost(stack)
         )
         with self._lock:
-            self._facts[_compile_id(metadata), str(found["symbol"])] = fact
+            self._facts[compile_id_of(metadata), str(found["symbol"])] = fact
 
     def break_of(self, compile_id: str) -> tuple[str, tuple[StackFrame, ...]] | None:
         """The last break that the trace told of a compile, once: Dynamo's message and the user's stack."""
@@ -129,8 +129,13 @@ class TraceLog:
         return msgspec.structs.replace(symbol, facts=(fact, *kept))
 
 
-def _compile_id(metadata: dict[str, Any]) -> str:
-    return f"{metadata.get('frame_id')}/{metadata.get('frame_compile_id')}"
+def compile_id_of(metadata: dict[str, Any]) -> str | None:
+    """The compile that a line of the trace tells of, as torch writes its id; None for a line outside of any."""
+    frame, compile = metadata.get("frame_id"), metadata.get("frame_compile_id")
+    if frame is None:
+        return None
+    autograd = metadata.get("compiled_autograd_id")
+    return f"{frame}/{compile}" if autograd is None else f"!{autograd}/{frame}/{compile}"
 
 
 def _innermost(stack: list[dict[str, Any]]) -> StackFrame | None:

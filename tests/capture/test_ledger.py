@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,6 +14,9 @@ from torch._dynamo.output_graph import OutputGraph
 from peek_backend.analysis.stats import stats
 from peek_backend.capture import compat, ledger
 from peek_backend.capture.session import Session
+from peek_backend.capture.tracelog import TraceLog
+from peek_backend.model import SymbolInfo
+from tests.builders import graph
 
 
 def compiled(fn, **options):
@@ -458,6 +462,18 @@ def test_the_trace_says_the_same_and_is_taken_away():
     kinds = [[f.kind for s in r.graphs[0].symbols for f in s.facts] for r in records]
     assert "specialised" in kinds[0] and "specialised" in kinds[1]
     assert not any("peek" in type(h).__module__ for h in logging.getLogger("torch.__trace").handlers)
+
+
+@pytest.mark.parametrize(("compile_id", "more"), [("1/0", {}), ("!0/1/0", {"compiled_autograd_id": 0})])
+def test_a_fact_of_the_trace_belongs_to_its_compile(compile_id, more):
+    """A symbol that the trace tells of is that of the graph with this id, compiled autograd's too."""
+    log = TraceLog()
+    said = {"symbol": "s0", "value": "4", "reason": "asked for", "user_stack": []}
+    metadata = {"frame_id": 1, "frame_compile_id": 0, "symbolic_shape_specialization": said, **more}
+    log.take(SimpleNamespace(metadata=metadata))
+    graphs = [graph(compile_id=i, symbols=(SymbolInfo("s0"),)) for i in (compile_id, "0/0")]
+    facts = [[f.text for s in g.symbols for f in s.facts] for g in log.added_to(graphs)]
+    assert facts == [["s0 == 4: asked for"], []]
 
 
 def test_every_kind_of_fact_has_a_source():
