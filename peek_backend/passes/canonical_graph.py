@@ -19,6 +19,7 @@ from peek_backend.model import (
     Opaque,
     ScalarInfo,
     SizeInfo,
+    StackFrame,
     SymBool,
     SymFloat,
     SymInt,
@@ -114,10 +115,10 @@ class GraphBuilder:
             if info.replaced_by is None and info.name in self.names:
                 for fact in info.facts:
                     if fact.user is not None and fact.kind in ("guard", "range", "assert"):
-                        text, _, by = fact.text.removesuffix(")").partition(" (asked by ")
-                        user = fact.user
-                        place = self.place_of(user.file, user.line, user.function, user.code)
-                        yield m.Reason(self.names[info.name], self.expressions.text(text), place, by)
+                        text, _, by = fact.text.partition(" (asked by ")
+                        text = self.expressions.text(text)
+                        place = self.user_place(fact.user)
+                        yield m.Reason(self.names[info.name], text, place, by.removesuffix(")"))
 
     def fixed(self) -> Iterator[tuple[str, m.Place]]:
         """Sizes that began as symbols and are numbers now, with the user's line that made them so."""
@@ -127,8 +128,11 @@ class GraphBuilder:
                 None,
             )
             if info.replaced_by is not None and user is not None:
-                place = self.place_of(user.file, user.line, user.function, user.code)
+                place = self.user_place(user)
                 yield from [(source, place) for source in info.sources]
+
+    def user_place(self, line: StackFrame) -> m.Place:
+        return self.place_of(line.file, line.line, line.function, line.code)
 
 
 def _with_symbols(text: str, sources: Mapping[str, str]) -> str:

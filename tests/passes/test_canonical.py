@@ -270,6 +270,18 @@ def test_a_symbol_that_became_a_number_leaves_its_line():
     assert "31" not in print_graph(new)
 
 
+@pytest.mark.parametrize("asked", ["", " (asked by cat)"])
+def test_a_condition_has_the_line_that_asked_for_it(asked: str):
+    """A guard that ends in a bracket is found among what its symbol's line asked for, with an op of torch beside or not."""
+    record = two_inputs("s77", "s27")
+    text = "s77 <= Max(3, s27)"
+    fact = Fact("guard", text + asked, StackFrame("/a/model.py", 31, "forward", "if x.shape[0] <= n:"))
+    symbols = (symbol("s77", "x.shape[0]", facts=(fact,)), symbol("s27", "y.shape[0]"))
+    graph = replace(record.graphs[0], symbols=symbols, guards=(GuardInfo("SHAPE_ENV", text),))
+    edits = compare(canonicalise(record), canonicalise(replace(record, graphs=(graph,)))).edits
+    assert [(e.kind, e.place.line) for e in edits if e.kind == "guard:added"] == [("guard:added", 31)]
+
+
 def test_a_symbol_that_was_joined_to_another_has_no_line_of_its_own():
     """torch keeps ``s77 == s27`` as a relation when the code makes two sizes one: the size is told by the symbol that stayed."""
     record = two_inputs("s77", "s27")
