@@ -28,7 +28,7 @@ from peek_backend.model.snapshot import (
 from peek_backend.model.values import Dim
 from peek_backend.passes.expressions import Expressions
 from peek_backend.passes.volatile import VOLATILE
-from peek_backend.snapshot.graphfile_symbols import IN_TEMPLATE
+from peek_backend.snapshot.graphfile_symbols import IN_TEMPLATE, symbols_in_text
 
 from .edits import Edit
 
@@ -38,7 +38,6 @@ _BOUNDS = re.compile(
 )
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NUMBER = re.compile(r"-?\d+")
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class SymbolMap:
@@ -283,11 +282,11 @@ def guard_edits(old: Graph, new: Graph, symbols: SymbolMap) -> Iterator[Edit]:
     before = {symbols.expr(text): text for text in old.guards if not _is_in_range(text, old)}
     after = {symbols.expr(text, False): text for text in new.guards if not _is_in_range(text, new)}
     for key, text in after.items():
-        if key not in before and _speaks_of_symbols(key):
+        if key not in before and symbols_in_text(key):
             place = next((reason.place for reason in new.reasons if reason.text == text), None)
             yield Edit("guard:added", new.title, target=text, text=text, place=place)
     for key, text in before.items():
-        if key not in after and _speaks_of_symbols(key):
+        if key not in after and symbols_in_text(key):
             yield Edit("guard:removed", new.title, target=text, text=text)
 
 
@@ -305,10 +304,6 @@ def _is_in_range(guard: str, graph: Graph) -> bool:
         {"<=": high <= int(n), "<": high < int(n), ">=": low >= int(n), ">": low > int(n)}[sign]
         for sign, n in relations
     )
-
-
-def _speaks_of_symbols(text: str) -> bool:
-    return any(_SYMBOL.fullmatch(word) for word in _WORD.findall(text))
 
 
 class TypeComparer:
