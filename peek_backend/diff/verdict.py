@@ -22,6 +22,8 @@ STATS_KINDS = CONFOUNDED_GATES | {
     "break:removed", "frame:captured", "graph:removed", "recompile:removed", "dim:dynamic", "ops:more", "ops:fewer",
 }  # fmt: skip
 """Kinds that ``level = "stats"`` looks at."""
+GROWTH = frozenset({"op:added", "module:added"})
+"""Kinds that ``tolerance.ops`` lets pass, a module's where its ops alone would fail."""
 
 
 class Finding(Struct, frozen=True):
@@ -109,18 +111,21 @@ class _Judge:
             yield Edit("ops:fewer", text="ops", old=str(old), new=str(new))
 
     def level(self, edit: Edit) -> tuple[Level, str, str]:
-        """Level, the allowance that led to it, and a note where it is not the kind's usual one."""
+        """Level, the allowance that led to it, and a note where it is not the kind's usual one.
+
+        A module that came or went whole is also allowed where all of its parts are, and fails for those that are not.
+        """
         if edit.kind in INFO:
             return "info", "", ""
-        allowance = self.allowance(edit)
-        if allowance is not None:
-            if allowance not in self.used:
-                self.used.append(allowance)
-            return "allowed", str(allowance), ""
-        kinds = list(dict.fromkeys([edit.kind, *[part.kind for part in edit.inside]]))
+        allowed = [self.allowance(part) for part in (edit, *edit.inside)]
+        if allowed[0] or (edit.inside and all(allowed[1:])):
+            return "allowed", str(allowed[0] or allowed[1]), ""
+        kinds = {edit.kind}
+        kinds |= {part.kind for part, by in zip(edit.inside, allowed[1:], strict=True) if by is None}
         if edit.kind not in IMPROVEMENTS:  # what follows from a break must not pass because breaks do
-            kinds += [kind for kind, _ in edit.leads_to]
-        if not any(map(self.policy.fails, kinds)):
+            kinds |= {kind for kind, _ in edit.leads_to}
+        failing = set(filter(self.policy.fails, kinds))
+        if not failing:
             return ("fail" if self.strict else "warn"), "", ""
         if (
             self.confounded
@@ -129,16 +134,15 @@ class _Judge:
             and not self.strict
         ):
             return "warn", "", "environments differ"
-        if edit.kind in ("op:added", "module:added") and self.within_growth():
+        if edit.kind in GROWTH and failing <= GROWTH and self.within_growth():
             return ("fail" if self.strict else "warn"), "", "within tolerance.ops"
         return "fail", "", ""
 
     def allowance(self, edit: Edit) -> Allowance | None:
-        """The entry that allows an edit; a module that came or went whole is also allowed where all of its parts are."""
+        """The entry that allows an edit, which is of use then."""
         found = self.policy.allowance(edit)
-        if found is None and edit.inside:
-            parts = [self.policy.allowance(part) for part in edit.inside]
-            found = parts[0] if all(parts) else None
+        if found is not None and found not in self.used:
+            self.used.append(found)
         return found
 
     def within_growth(self) -> bool:

@@ -110,6 +110,22 @@ def test_the_policy_sees_what_is_inside():
     assert verdict(diff, read_policy({"allow": [{"kind": "op:*"}]})).failed
 
 
+def test_growth_forgives_ops_and_no_parameters():
+    """A layer within tolerance.ops fails for its parameters, as a parameter alone does, and warns where these are allowed."""
+    diff = compare(transformer(layers=4), transformer(layers=5))
+    growth = {"tolerance": {"ops": "+50%"}}
+    assert verdict(diff, read_policy(growth)).failed
+    judged = verdict(diff, read_policy(growth | {"allow": [{"kind": "input:added"}]}))
+    assert (judged.level, judged.unused_allowances) == ("warn", ())
+
+
+def test_each_allowance_of_a_modules_parts_is_of_use():
+    """Where several entries allow a module together none of them is told as needless."""
+    diff = compare(transformer(layers=4), transformer(layers=5))
+    judged = verdict(diff, read_policy({"allow": [{"kind": "op:*"}, {"kind": "input:*"}, {"kind": "dim:*"}]}))
+    assert (judged.failed, judged.unused_allowances) == (False, ("kind=dim:*",))
+
+
 def test_the_picture_marks_each_op():
     """In the merged graph all ops and inputs of the new module are marked as added."""
     (panel,) = panels(compare(transformer(layers=4), transformer(layers=5)))
