@@ -21,6 +21,7 @@ from .failures import in_short
 from .inductor import AOT_AUTOGRAD, FX_GRAPH, asks_fx_cache
 from .kernels import kernel_nodes, parse_code
 from .listeners import Emit
+from .moved import at_todays_lines
 from .printed import Descriptors, descriptors, parse_graph
 from .provenance import Trail
 from .stagereader import CALLS, Wanted, inputs_of, template_of, with_inputs, with_origins
@@ -116,7 +117,7 @@ class LogReader:
     def _graph(self, stage: str, text: str) -> None:
         self.seen.add(stage)
         told = descriptors(text)
-        record = self._with_inputs(parse_graph(text, template_of(self._dynamo, stage)), told)
+        record = self._with_inputs(self._parsed(text, template_of(self._dynamo, stage)), told)
         if stage in ("joint", "inference"):
             origins = self._trail.traced_by_line(record)
         else:
@@ -127,6 +128,9 @@ class LogReader:
             info = msgspec.structs.replace(self._info, compiled=False if stage == "backward" else None)
             info = self._with_ordinals(stage, record, told, info)
             self._send(stage, with_origins(record, origins, self._with_counts(stage, record, info)))
+
+    def _parsed(self, text: str, template: GraphRecord) -> GraphRecord:
+        return at_todays_lines(parse_graph(text, template), self._dynamo)
 
     def _with_inputs(self, record: GraphRecord, told: Descriptors) -> GraphRecord:
         """Inputs get the names that the program has for them, saved values the lines of the forward's nodes."""
@@ -194,7 +198,7 @@ class LogReader:
         shown = part if part != "inference" else ""
         if not post_grad or not {"post_grad", "kernels"} & self._wanted.stages:
             return
-        record = parse_graph(post_grad, template_of(self._dynamo, "post_grad", shown))
+        record = self._parsed(post_grad, template_of(self._dynamo, "post_grad", shown))
         half = self._records.get(self._part)
         record = with_inputs(record, inputs_of(half)[0] if half else self._inputs)
         origins = self._trail.lowered_by_name(record, (self._part, "joint"), "a post-grad pass of Inductor")
