@@ -16,16 +16,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from .errors import PeekError, nearest
-from .model.dtypes import DTYPES
+from .model.dtypes import DTYPES, OTHER_NAMES
 from .model.inputs import TensorSpec
 
-_ALIASES = {"bool": "bool", "float": "float32", "double": "float64", "half": "float16", "long": "int64"}
-_ALIASES |= {"int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "cfloat": "complex64"}
 _MADE_UP = re.compile(
     r"(float|bfloat|complex|int|uint|bool)"
 )  # quantized and bit dtypes have no made-up data
 NAMES: dict[str, str] = {
-    **_ALIASES,
+    **OTHER_NAMES,
     **{name: long for long, short in DTYPES.items() if _MADE_UP.match(long) for name in (long, short)},
 }
 """Every name of a dtype that a spec can use, and torch's long name of it."""

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ..errors import PeekError, unknown_name
-from ..model.dtypes import DTYPES
+from ..model.dtypes import DTYPES, OTHER_NAMES
 from ..model.snapshot import Body, Graph, Input, Node, Snapshot, TensorType, TupleType, Type
 from ..passes.aliases import alias, op_name
 from ..snapshot.graphfile import type_text
@@ -342,9 +342,7 @@ def _dims(shape: Any) -> list[Any]:
 def _dtype(name: Any) -> str:
     """A dtype's short name by any of its names: ``torch.float64``, ``float64``, ``f64``."""
     text = str(name).removeprefix("torch.")
-    text = {"double": "float64", "float": "float32", "half": "float16", "long": "int64", "int": "int32"}.get(
-        text, text
-    )
+    text = OTHER_NAMES.get(text, text)
     if text not in DTYPES and text not in _LONG:
         raise unknown_name("dtype", text, [*DTYPES, *_LONG])
     return DTYPES.get(text, text)

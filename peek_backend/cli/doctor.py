@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -85,23 +84,23 @@ def _entry_point() -> Check:
 
 def _engines() -> Iterator[Check]:
     """System dot draws every kind; the wheel draws SVG and PNG."""
-    dot, wheel = shutil.which("dot"), _wheel()
-    system_fix = "apt-get install graphviz, brew install graphviz, or conda install graphviz"
-    if dot:
-        yield Check("ok", "dot", dot)
-    elif wheel:
-        yield Check("note", "dot", "not found: graphviz-pure draws SVG and PNG, PDF needs dot", system_fix)
+    from ..render.image import engine_version, engines, how_to_install
+
+    found = {engine.name: (engine.path, engine_version(engine)) for engine in engines()}
+    path, version = found.get("dot", ("", ""))
+    draws = any(version for _, version in found.values())
+    if version:
+        yield Check("ok", "dot", f"{version} ({path})")
     else:
-        fix = f"pip install graphviz-pure (SVG, PNG; no root), or {system_fix}"
-        yield Check("missing", "dot", "not found: no images; DOT text still works", fix)
-    yield Check("ok" if wheel else "note", "graphviz-pure", wheel or "not installed (optional)")
-
-
-def _wheel() -> str | None:
-    try:
-        return metadata.version("graphviz-pure")
-    except metadata.PackageNotFoundError:
-        return None
+        what = f"{path} does not start" if path else "not found"
+        without = (
+            "graphviz-pure draws SVG and PNG, PDF needs dot" if draws else "no images; DOT text still works"
+        )
+        fix = how_to_install("pdf" if draws else None)
+        yield Check("note" if draws else "missing", "dot", f"{what}: {without}", fix)
+    path, version = found.get("graphviz-pure", ("", ""))
+    text = f"{version} ({path})" if version else "does not start" if path else "not installed (optional)"
+    yield Check("ok" if version else "note", "graphviz-pure", text)
 
 
 def _folder() -> Check:

@@ -1,4 +1,4 @@
-"""Short names of dtypes, shared by labels and snapshot files. Imports nothing."""
+"""Names of dtypes, shared by labels, snapshot files, specs and expectations. Imports nothing."""
 
 from __future__ import annotations
 
@@ -39,3 +39,16 @@ DTYPES: dict[str, str] = {
     "quint2x4": "qu2x4",
 }
 """Long dtype name to short."""
+
+OTHER_NAMES = {
+    "double": "float64",
+    "float": "float32",
+    "half": "float16",
+    "cfloat": "complex64",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+}
+"""torch's other names of dtypes, to the long one."""

@@ -30,6 +30,7 @@ PNG_INCHES = (60, 110)
 """A larger PNG is scaled down to this: 95 million pixels, 380 MB while it is drawn."""
 
 _START = {"svg": b"<?xml", "png": b"\x89PNG\r\n\x1a\n", "pdf": b"%PDF"}
+_VERSION = re.compile(r"\d+(\.\d+)+")
 _INSTALL = {
     "linux": "sudo apt-get install graphviz (or dnf, pacman, conda)",
     "darwin": "brew install graphviz",
@@ -47,16 +48,17 @@ class Engine(Struct, frozen=True):
 
 def find_engine(kind: str | None = None) -> Engine | None:
     """The engine that would draw (one that writes ``kind``, if given); None when there is none."""
-    return next((engine for engine in _engines() if kind is None or kind in engine.kinds), None)
+    return next((engine for engine in engines() if kind is None or kind in engine.kinds), None)
 
 
 def engine_version(engine: Engine) -> str:
-    """What the engine says of itself (``dot - graphviz version 12.2.1``); empty if it does not start."""
+    """The version that the engine tells (``12.2.1``); empty if it does not start."""
     try:
         done = subprocess.run([engine.path, "-V"], capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return (done.stderr or done.stdout).strip()
+    told = _VERSION.search(done.stderr + done.stdout)
+    return told[0] if told else ""
 
 
 def how_to_install(kind: str | None = None) -> str:
@@ -82,7 +84,7 @@ def render_image(dot_text: str, kind: str, *, timeout: float = TIMEOUT) -> bytes
     return _finish_svg(image, dot_text) if kind == "svg" else image
 
 
-def _engines() -> Iterator[Engine]:
+def engines() -> Iterator[Engine]:
     """The engines that are here, the preferred one first."""
     system = shutil.which("dot")
     if system:

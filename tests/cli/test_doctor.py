@@ -9,8 +9,16 @@ from importlib import metadata
 import pytest
 
 from peek_backend.cli import doctor
+from peek_backend.render import image
 
 from .conftest import python
+
+
+def has_engines(monkeypatch, **versions):
+    """These programs draw; one of an empty version does not start."""
+    here = [image.Engine(name.replace("_", "-"), f"/usr/bin/{name}", image.KINDS) for name in versions]
+    monkeypatch.setattr(image, "engines", lambda: here)
+    monkeypatch.setattr(image, "engine_version", lambda engine: versions[engine.name.replace("-", "_")])
 
 
 @pytest.fixture
@@ -19,7 +27,7 @@ def healthy(monkeypatch):
     point = types.SimpleNamespace(name="peek", value="peek_backend.backend:peek")
     monkeypatch.setattr(metadata, "entry_points", lambda group: [point])
     monkeypatch.setattr(metadata, "version", lambda name: "9.9")
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: "/usr/bin/dot")
+    has_engines(monkeypatch, dot="12.2.1")
 
 
 def test_healthy_installation(peek, healthy):
@@ -72,21 +80,22 @@ def test_unregistered_backend_is_missing(peek, healthy, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("wheel", "code", "says"), [(True, 0, "PDF needs dot"), (False, 1, "pip install graphviz-pure")]
+    ("engines", "code", "says"),
+    [
+        ({"dot": "12.2.1"}, 0, "✓ dot            12.2.1 (/usr/bin/dot)"),
+        ({"graphviz_pure": "0.2.2"}, 0, "not found: graphviz-pure draws SVG and PNG, PDF needs dot"),
+        ({"dot": "", "graphviz_pure": "0.2.2"}, 0, "/usr/bin/dot does not start: graphviz-pure draws"),
+        ({}, 1, "not found: no images"),
+        ({"dot": ""}, 1, "/usr/bin/dot does not start: no images"),
+    ],
 )
-def test_without_dot(peek, healthy, monkeypatch, wheel, code, says):
-    """Without dot the wheel is enough, except for PDF; without both, images are missing."""
-
-    def version(name):
-        if name == "graphviz-pure" and not wheel:
-            raise metadata.PackageNotFoundError(name)
-        return "9.9"
-
-    monkeypatch.setattr(metadata, "version", version)
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+def test_engines(peek, healthy, monkeypatch, engines, code, says):
+    """Without a dot that starts the wheel is enough, except for PDF; without both, images are missing."""
+    has_engines(monkeypatch, **engines)
     done = peek("doctor")
     assert done.code == code
     assert says in done.out
+    assert ("pip install 'peek-backend[images]'" in done.out) == bool(code)
 
 
 def test_folder_that_cannot_be_written_to(peek, healthy, monkeypatch):
