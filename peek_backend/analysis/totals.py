@@ -5,7 +5,6 @@ Comes in: a GraphRecord. Goes out: numbers, or expressions where a size is symbo
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from peek_backend.model import (
@@ -93,11 +92,6 @@ def nbytes_at(value: ValueInfo | None, values: Mapping[str, Number]) -> int | No
     size = nbytes(value)
     number = None if size is None else evaluate(size, values)
     return None if number is None else int(number)
-
-
-def op_counts(graph: GraphRecord) -> Counter[str]:
-    """How often each target is called; methods are counted as ``.view``."""
-    return Counter(f".{n.target}" if n.op == "call_method" else n.target for n in graph.nodes if is_op(n))
 
 
 def inputs_of(graph: GraphRecord, *kinds: str) -> Iterator[NodeRecord]:

@@ -1,13 +1,11 @@
 """Targets by the name under which a snapshot knows them, whatever torch version moved them where.
 
-The table has a version of its own: a name that changes here changes every snapshot, so an old entry is never edited.
+A name that changes here changes every snapshot, so an old entry is never edited.
 """
 
 from __future__ import annotations
 
 import re
-
-ALIAS_VERSION = 1
 
 # Where torch keeps a function, and the name that people write; the first that fits is taken.
 PREFIXES: tuple[tuple[str, str], ...] = (

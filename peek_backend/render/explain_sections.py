@@ -37,7 +37,6 @@ from .pages import Page
 ASKED = "Call to `torch._dynamo.graph_break()`"  # its explanation says no more than that
 FEW_BREAKS = 10
 FEW_RECOMPILES = 4
-FEW_FRAMES = 40
 FEW_TIMES = 8
 FEW_GUARDS = 40
 FEW_FACTS = 8

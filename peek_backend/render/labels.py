@@ -35,16 +35,6 @@ from peek_backend.model import (
 )
 from peek_backend.model.dtypes import DTYPES
 
-DTYPE_NAMES: dict[str, str] = {short: long for long, short in DTYPES.items()} | {
-    "half": "float16",
-    "float": "float32",
-    "double": "float64",
-    "long": "int64",
-    "int": "int32",
-    **{long: long for long in DTYPES},
-}
-"""Every accepted way to write a dtype (``f32``, ``float32``, ``half``) to its long name."""
-
 MAX_NAME = 80
 """Characters of a name or target that a label shows."""
 MAX_EXPR = 60

@@ -10,7 +10,6 @@ from peek_backend.analysis.totals import (
     hints,
     nbytes,
     nbytes_at,
-    op_counts,
     users,
 )
 from peek_backend.model import Leaf, NoneInfo, ScalarInfo, SymInt, TupleInfo
@@ -73,14 +72,6 @@ def test_hints_leave_out_unbacked_symbols():
     """A symbol without a hint has no value."""
     g = graph(symbols=(symbol("s0", hint=4), symbol("u0", unbacked=True)))
     assert hints(g) == {"s0": 4}
-
-
-def test_op_counts_name_methods_with_a_dot():
-    """A method and a function of one name are told apart; inputs and outputs are no ops."""
-    g = GraphBuilder()
-    x = g.input("x", tensor(2))
-    g.output(g.call("relu", g.method("relu", g.method("relu", x))))
-    assert op_counts(g.graph()) == {".relu": 2, "relu": 1}
 
 
 def test_dynamic_symbols_are_those_of_inputs():

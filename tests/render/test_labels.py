@@ -17,7 +17,6 @@ from peek_backend.model import (
     SymInt,
     TupleInfo,
 )
-from peek_backend.model.dtypes import DTYPES
 from peek_backend.render import labels
 from peek_backend.render.labels import Style, arg_text, call_text, target_text, value_text
 from tests.builders import HOSTILE, GraphBuilder, graph, node, tensor
@@ -92,13 +91,6 @@ def test_symbolic_strides_that_are_plain_are_not_shown():
     """A symbolic tensor that is contiguous shows no stride, one that is transposed does."""
     assert value_text(tensor("s0", "s1", stride=("s1", 1))) == "f32[s0, s1]"
     assert value_text(tensor("s0", "s1", stride=(1, "s0"))) == "f32[s0, s1] stride(1, s0)"
-
-
-def test_dtype_names_go_both_ways():
-    """Every dtype has one short name, and the short and the long one lead back to it."""
-    assert len(set(DTYPES.values())) == len(DTYPES)
-    for long, short in DTYPES.items():
-        assert labels.DTYPE_NAMES[short] == labels.DTYPE_NAMES[long] == long
 
 
 NAMES = ["x", "y", "a b"]
