@@ -146,6 +146,26 @@ def test_search_finds_by_field(open_page):
         assert found(query) == want, query
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_field_that_does_not_exist_is_named(open_page, width):
+    """``foo:bar`` is told as no field, with those that there are, inside the window; a colon in what was found is text."""
+    record = capture(100)
+    first, *others = record.graphs
+    nodes = [replace(n, source=replace(n.source, code="pick = lambda x: x")) for n in first.nodes[:9]]
+    first = replace(first, nodes=(*nodes, *first.nodes[9:]))
+    opened = open_page(replace(record, graphs=(first, *others)), "#v=table", width=width)
+    note = opened.tab.locator(".nofield")
+    for query in ("foo:bar", "foo:", "op:linear foo:bar", "-foo:bar"):
+        opened.tab.fill(".search input", query)
+        assert note.inner_text().startswith("There is no field foo. Fields: op, dtype, module, shape"), query
+        rect = note.bounding_box()
+        assert rect["x"] >= 0
+        assert rect["x"] + rect["width"] <= width
+    for query in ("op:linear", "op:", '"dim=-1)"', "lambda x:", "nothing-like-it", ""):
+        opened.tab.fill(".search input", query)
+        assert note.is_hidden(), query
+
+
 def test_typing_a_search_and_walking_its_hits(open_page):
     """Slash goes to the field, Enter walks from hit to hit and opens what hides them."""
     opened = open_page(hash_="#v=graph")

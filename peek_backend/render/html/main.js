@@ -7,7 +7,7 @@ import { dotText, svgText } from "./export.js";
 import { GraphView } from "./graphview.js";
 import { OverviewView, problemSection } from "./overview.js";
 import { Panel } from "./panel.js";
-import { hint, Index } from "./search.js";
+import { FIELDS, hint, Index, unknownField } from "./search.js";
 import { SourceView } from "./source.js";
 import { StagesView } from "./stages.js";
 import { readHash, writeHash } from "./state.js";
@@ -159,16 +159,17 @@ class App {
     this.input = h("input", {
       type: "search",
       placeholder: this.narrow() ? "Search" : "Search, or op: shape: module: …",
-      "aria-label": "Search nodes. Fields: op, dtype, module, shape, file, name, device, bytes",
+      "aria-label": `Search nodes. Fields: ${FIELDS.join(", ")}`,
       spellcheck: false,
       autocomplete: "off",
       oninput: () => this.search(this.input.value, true),
       onkeydown: (e) => this.searchKey(e),
     });
     this.found = h("span.found", { role: "status" });
+    this.noField = h("p.nofield", { role: "status", hidden: true });
     const up = tool("button.tool.small", "up", "Previous hit (Shift+Enter)", () => this.step(-1));
     const down = tool("button.tool.small", "down", "Next hit (Enter)", () => this.step(1));
-    return h("div.search", icon(ICONS.search), this.input, this.found, up, down);
+    return h("div.search", icon(ICONS.search), this.input, this.found, up, down, this.noField);
   }
 
   /** The views of this capture: the diff only where there is one. */
@@ -396,7 +397,17 @@ class App {
     this.lastSearch = performance.now() - start;
     const found = this.hitList.length ? `${this.hitList.length.toLocaleString("en")} found` : "nothing found";
     this.found.textContent = hint(this.state.query) || (this.hits ? found : "");
+    this.tellUnknown(unknownField(this.state.query, this.hitList.length > 0));
     this.hitAt = -1;
+  }
+
+  /** Below the search: that there is no such field, and which there are. */
+  tellUnknown(field) {
+    this.noField.hidden = field === null;
+    fill(
+      this.noField,
+      field === null ? null : ["There is no field ", h("code", field.slice(0, 40)), `. Fields: ${FIELDS.join(", ")}`],
+    );
   }
 
   step(by) {

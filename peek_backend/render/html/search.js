@@ -26,25 +26,31 @@ export function hint(query) {
   return EXAMPLES[field] ? `for example ${EXAMPLES[field]}` : "";
 }
 
-const FIELDS = Object.keys(EXAMPLES);
+export const FIELDS = Object.keys(EXAMPLES);
 
+/** The terms of a query: `{ not, field, word }`; of a field that is not one, `unknown` is the name and the whole term a word. */
 function parseQuery(text) {
   const terms = [];
   const pattern = /(-?)(?:(\w+):)?(?:"([^"]*)"?|(\S+))/g;
   for (const m of text.matchAll(pattern)) {
     const alone = /^(\w+):$/.exec(m[4] ?? ""); // a field whose value is still to be typed
-    const field = (m[2] ?? alone?.[1])?.toLowerCase();
+    const name = m[2] ?? alone?.[1];
     const word = alone ? "" : (m[3] ?? m[4] ?? "").toLowerCase();
-    const known = field && FIELDS.includes(field);
-    if (!word && !(known && alone)) continue;
+    const known = name && FIELDS.includes(name.toLowerCase());
+    if (!word && !alone) continue;
     terms.push({
       not: m[1] === "-",
-      field: known ? field : null,
-      word: known || !m[2] ? word : `${m[2]}:${word}`.toLowerCase(),
+      field: known ? name.toLowerCase() : null,
+      word: known || !name ? word : `${name}:${word}`.toLowerCase(),
+      unknown: name && !known ? name : null,
     });
   }
   return terms;
 }
+
+/** The first field of a query that is none, null where there is no such; one that `found` anything as plain text is text. */
+export const unknownField = (query, found) =>
+  parseQuery(query).find((term) => term.unknown && (term.not || !found))?.unknown ?? null;
 
 const lowered = (v) => ({
   text: v.full.toLowerCase(),
