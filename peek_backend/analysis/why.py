@@ -6,6 +6,7 @@ a dim and graph.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -41,11 +42,20 @@ def why(record: CaptureRecord, target: str) -> list[Why]:
     """What is known of ``target`` in every graph that has it; empty where none has."""
     found = []
     for graph in captured_graphs(record):
-        found.extend(_in_graph(graph, target))
+        found.extend(_in_graph(graph, target, _behind(record, graph)))
     return found
 
 
-def _in_graph(graph: GraphRecord, target: str) -> Iterator[Why]:
+def _behind(record: CaptureRecord, graph: GraphRecord) -> str:
+    """The function whose break made the graph's frame one of its own, and where it breaks; empty for what the program called."""
+    frame = None if graph.frame is None else record.frames[graph.frame]
+    if frame is None or frame.outer is None:
+        return ""
+    at = "" if frame.cut is None else f" at {os.path.basename(frame.cut.file)}:{frame.cut.line}"
+    return f"{record.frames[frame.outer].name}, which breaks{at}"
+
+
+def _in_graph(graph: GraphRecord, target: str, behind: str) -> Iterator[Why]:
     symbol = next((s for s in graph.symbols if target == s.name or target in s.sources), None)
     if symbol is not None:
         yield of_symbol(graph, symbol, target)
@@ -56,7 +66,7 @@ def _in_graph(graph: GraphRecord, target: str) -> Iterator[Why]:
         dims = range(len(node.value.shape))
         for dim in [int(size["dim"])] if size else dims:
             if dim in dims:
-                yield _of_dim(graph, node, dim)
+                yield _of_dim(graph, node, dim, behind)
 
 
 def _inputs(graph: GraphRecord, name: str) -> list[NodeRecord]:
@@ -64,7 +74,7 @@ def _inputs(graph: GraphRecord, name: str) -> list[NodeRecord]:
     return [n for n in nodes if name in (n.name, n.source.input if n.source is not None else None)]
 
 
-def _of_dim(graph: GraphRecord, node: NodeRecord, dim: int) -> Why:
+def _of_dim(graph: GraphRecord, node: NodeRecord, dim: int, behind: str) -> Why:
     """A dim of an input: through its symbol where it has one, else why it never got one."""
     assert isinstance(node.value, TensorMeta)
     name = node.source.input if node.source is not None and node.source.input else node.name
@@ -76,6 +86,10 @@ def _of_dim(graph: GraphRecord, node: NodeRecord, dim: int) -> Why:
     if isinstance(value, str):
         return Why(_name(graph), subject, f"is {value}", False, ())
     fact, change = _never_dynamic(graph, node, name, dim, value)
+    if (
+        behind and fact.kind == "unmarked"
+    ):  # a mark does not pass on to what is made of a tensor behind a break
+        change = f"the size comes from {behind}: mark its inputs dynamic and mend the break, or torch.compile(…, dynamic=True)"
     return Why(_name(graph), subject, f"is {value} in this graph: static", True, (fact,), change)
 
 

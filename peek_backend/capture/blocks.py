@@ -27,14 +27,25 @@ def block_around(file: str, first: int, line: int) -> str:
 
     Of several the one named first here, since a loop alone is enough. Nothing where the source cannot be read.
     """
-    lines = linecache.getlines(file)[first - 1 :]
     try:
-        source = textwrap.dedent("".join(inspect.getblock(lines)))
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, IndexError, RecursionError):
+        tree = ast.parse(textwrap.dedent("".join(_lines(file, first))))
+    except (SyntaxError, ValueError, RecursionError):
         return ""
     found = {_BLOCKS[type(node)] for node in ast.walk(tree) if _holds(node, line - first + 1)}
     return next((name for name in _ORDER if name in found), "")
+
+
+def is_inside(file: str, first: int, line: int) -> bool:
+    """Whether a line is one of the function that begins at line ``first``; False where the source cannot be read."""
+    return first <= line < first + len(_lines(file, first))
+
+
+def _lines(file: str, first: int) -> list[str]:
+    """The source of the function that begins at line ``first``; none where it cannot be read."""
+    try:
+        return inspect.getblock(linecache.getlines(file)[first - 1 :])
+    except (SyntaxError, IndexError):
+        return []
 
 
 def _holds(node: ast.AST, line: int) -> bool:

@@ -5,15 +5,17 @@ Comes in: records. Goes out: sentences.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ..model import FailedGuard, GraphRecord, Leaf, NodeRecord, SymbolInfo, TensorMeta
+from ..model import FailedGuard, GraphRecord, Leaf, NodeRecord, StackFrame, SymbolInfo, TensorMeta
 from .sources import readable
 
 MOST_CHANGES = 8
 MOST_CODE = 60
+MOST_MARKS = 6
 _SIZE = re.compile(r"^(?P<tensor>.+)\.shape\[(?P<dim>\d+)\]$")
 
 
@@ -117,27 +119,28 @@ def advice(
     graph: GraphRecord | None = None,
     *,
     refused: bool = False,
-    continues: str = "",
+    outer: str = "",
+    cut: StackFrame | None = None,
+    sizes: Sequence[str] = (),
 ) -> str:
     """What to change so that the guard that failed does not fail again; empty where nothing general can be said.
 
-    ``graph`` is of the newest variant, and tells what became dynamic in it. ``continues`` names the function of a frame that
-    goes on after a break: sizes come to it from there.
+    ``graph`` is of the newest variant, and tells what became dynamic in it. ``outer`` names the function that the program
+    called, where a break in it, at ``cut``, made this one a frame of its own. ``sizes`` are all that the call had otherwise, of
+    which torch names the first: ``x.shape[0]``.
     """
-    if continues and failed and _SIZE.match(failed[0].source) and _is_int(failed[0].expected or ""):
-        found = f"the size comes from {continues}: mark its inputs dynamic, or mend the break"
-    else:
-        found = next((text for guard in failed if (text := _advice(guard, graph))), "")
+    behind = f"{outer}, which breaks{_at(cut)}" if outer else ""
+    found = next((text for guard in failed if (text := _advice(guard, graph, behind, sizes))), "")
     if not refused:
         return found
     raised = "raise torch._dynamo.config.recompile_limit"
     return f"{found}; or {raised}" if found else raised
 
 
-def _advice(guard: FailedGuard, graph: GraphRecord | None) -> str:
+def _advice(guard: FailedGuard, graph: GraphRecord | None, behind: str, sizes: Sequence[str]) -> str:
     source, text = guard.source, guard.text
-    if size := _SIZE.match(source):
-        return _size_advice(size["tensor"], size["dim"], guard)
+    if _SIZE.match(source):
+        return _size_advice(guard, behind, sizes)
     for ending, words in _BY_ENDING.items():
         if source.endswith(ending):
             return words.format(source=source.removesuffix(ending))
@@ -166,7 +169,7 @@ def _condition_advice(guard: FailedGuard) -> str:
     )
 
 
-def _size_advice(tensor: str, dim: str, guard: FailedGuard) -> str:
+def _size_advice(guard: FailedGuard, behind: str, sizes: Sequence[str]) -> str:
     got = (guard.got or "").rpartition("= ")[2]
     if got in ("0", "1") or guard.expected in ("0", "1"):
         return "sizes 0 and 1 are always compiled on their own: expect a variant for them, or pad to 2"
@@ -177,7 +180,22 @@ def _size_advice(tensor: str, dim: str, guard: FailedGuard) -> str:
             f"{guard.source} and {guard.expected} were equal at the compile, and taken for one size: make the first call with"
             " different ones, or set torch.fx.experimental._config.use_duck_shape = False"
         )
-    return f"torch._dynamo.mark_dynamic({tensor}, {dim}) before the first call, or torch.compile(…, dynamic=True)"
+    if behind:  # a mark on a tensor does not pass on to what eager code or another graph makes of it
+        return f"the size comes from {behind}: mark its inputs dynamic and mend the break, or torch.compile(…, dynamic=True)"
+    return f"torch._dynamo.{_marks([guard.source, *sizes])} before the first call, or torch.compile(…, dynamic=True)"
+
+
+def _at(place: StackFrame | None) -> str:
+    return f" at {os.path.basename(place.file)}:{place.line}" if place is not None else ""
+
+
+def _marks(sizes: Sequence[str]) -> str:
+    found = [_SIZE.match(size) for size in dict.fromkeys(sizes)]
+    marks = [f"mark_dynamic({size['tensor']}, {size['dim']})" for size in found if size is not None]
+    if len(marks) > MOST_MARKS:
+        marks[MOST_MARKS:] = [f"{len(marks) - MOST_MARKS} more"]
+    *first, last = marks
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 _BY_ENDING = {

@@ -25,6 +25,8 @@ class Compile:
     one_graph: bool = False
     callers: tuple[StackFrame, ...] = ()
     failed: tuple[FailedGuard, ...] = ()
+    # All constant sizes that the call had otherwise than the variant whose guard tells most.
+    sizes: tuple[str, ...] = ()
     variant: int = 0
     graphs: list[int] = field(default_factory=list)
     breaks: list[BreakInfo] = field(default_factory=list)
@@ -73,6 +75,9 @@ class Frame:
     values: dict[str, set[str]] = field(default_factory=dict)
     forbidden: Forbidden = field(default_factory=Forbidden)
     declined: str = ""
+    # The function that the program called, and the line in which that broke, where this frame is one of its own for it.
+    outer: int | None = None
+    cut: StackFrame | None = None
     # How many of torch's failure texts for this code were read.
     failures_read: int = 0
     code: Callable[[], Any] = lambda: None
@@ -120,6 +125,8 @@ def frame_record(frame: Frame) -> FrameRecord:
         resets=frame.resets,
         eager_calls=frame.forbidden.eager_calls,
         eager_why=frame.forbidden.eager_why,
+        outer=frame.outer,
+        cut=frame.cut,
     )
 
 
@@ -139,6 +146,8 @@ def fields(frame: Frame) -> dict[str, Any]:
             "resets",
             "eager_calls",
             "eager_why",
+            "outer",
+            "cut",
         )
     }
 

@@ -38,7 +38,7 @@ from ..model import (
     StackFrame,
 )
 from . import compat, metrics, refusals
-from .blocks import block_around
+from .blocks import block_around, is_inside
 from .breaks import DDP_SPLIT, generator_break, place, read_break, skipped_break, tidy, traced_break
 from .changes import advice, what_changed
 from .failures import read_failure
@@ -46,7 +46,7 @@ from .frames import Compile, Frame, calling, count, fields, frame_record
 from .guards import read_guards
 from .marks import read_marks
 from .nothing import declined_frame
-from .recompiles import attempts, explained, read_failed, variant_of
+from .recompiles import attempts, changed_sizes, explained, read_failed, variant_of
 from .sources import describe, is_dynamo_wrapper, is_program, positions_of, receiver_of
 from .symbols import read_symbols, relations
 from .tracelog import TraceLog
@@ -212,7 +212,10 @@ class Ledger:
         if found is not None:
             compile.one_graph = found.one_graph
             compile.callers = _places(found.callers)
+            if not frame.compiles:
+                self._find_outer(frame, compile.callers)
         compile.failed = self._failures(frame, self._new_failures(frame, code), local_values)
+        compile.sizes = self._sizes(frame, compile.failed, local_values)
         frame.compiles.append(compile)
         self._compiles[compile_id] = compile
         return compile
@@ -335,27 +338,59 @@ class Ledger:
             variant=compile.variant,
             failed=compile.failed,
             changed=self._changed(compile, frame),
-            advice=self._advice(frame, compile.failed),
+            advice=self._advice(frame, compile),
             resume=frame.root is not None,
             user=calling(compile.callers, frame),
         )
         self.recompiles.append(info)
         self._emit(info)
 
-    def _advice(self, frame: Frame, failed: Sequence[FailedGuard], *, refused: bool = False) -> str:
-        root = "" if frame.root is None else self.frames[frame.root].name
+    def _advice(self, frame: Frame, attempt: Compile) -> str:
+        """What would have spared the program this attempt to compile a frame again."""
         last = next((c.graphs[-1] for c in reversed(frame.compiles) if c.graphs), None)
         graph = None if last is None else self.graphs[last]
-        return advice(failed, graph, refused=refused, continues=root)
+        outer = "" if frame.outer is None else self.frames[frame.outer].name
+        return advice(
+            attempt.failed, graph, refused=attempt.refused, outer=outer, cut=frame.cut, sizes=attempt.sizes
+        )
+
+    def _find_outer(self, frame: Frame, callers: Sequence[StackFrame]) -> None:
+        """Notes the function that the program called, and its last break, for a frame that is one of its own because of it.
+
+        Of several the outermost, whose inputs the program holds. A resume frame has one whoever its callers are.
+        """
+        last = {self._root_of(event): event for event in self.breaks}
+        last.pop(frame.index, None)
+        found = (i for caller in callers for i in last if _holds(self.frames[i], caller))
+        frame.outer = next(found, frame.root)
+        event = None if frame.outer is None else last.get(frame.outer)
+        if event is not None and event.stack:
+            frame.cut = event.user or event.stack[-1]
+
+    def _root_of(self, event: BreakInfo) -> int:
+        """The frame of a break, or the one that it continues."""
+        assert event.frame is not None
+        root = self.frames[event.frame].root
+        return event.frame if root is None else root
 
     def _changed(self, compile: Compile, frame: Frame) -> tuple[str, ...]:
-        """Compared with the variant whose failed guard tells most: of all, it fits the call best."""
-        by_id = {c.compile_id: c for c in frame.compiles}
-        wanted = [g.variant for g in compile.failed] + [c.compile_id for c in reversed(frame.compiles[:-1])]
-        before = next((c for v in wanted if v and (c := by_id.get(v)) and c.graphs), None)
+        before = self._closest(frame.compiles[:-1], compile.failed)
         if before is None or not compile.graphs:
             return ()
-        return what_changed(self.graphs[before.graphs[-1]], self.graphs[compile.graphs[-1]])
+        return what_changed(before, self.graphs[compile.graphs[-1]])
+
+    def _sizes(
+        self, frame: Frame, failed: Sequence[FailedGuard], local_values: dict[str, Any]
+    ) -> tuple[str, ...]:
+        before = self._closest(frame.compiles, failed)
+        return changed_sizes(before, local_values, frame.positions) if before is not None else ()
+
+    def _closest(self, compiles: Sequence[Compile], failed: Sequence[FailedGuard]) -> GraphRecord | None:
+        """The graph of the variant whose failed guard tells most: of all, it fits the call best."""
+        by_id = {c.compile_id: c for c in compiles}
+        wanted = [*[g.variant for g in failed], *reversed(by_id)]
+        found = next((c for v in wanted if v and (c := by_id.get(v)) and c.graphs), None)
+        return self.graphs[found.graphs[-1]] if found is not None else None
 
     def _ended_graphs(self, compile: Compile) -> None:
         """What is known of the compile's graphs only now: guards, last ranges, what ended them, whether they can run."""
@@ -435,7 +470,8 @@ class Ledger:
         frame = self._frame_of_failure(compile_id, reason)
         if frame is not None:
             texts = self._new_failures(frame, frame.code()) or [reason]
-            self._turned_down(frame, Compile(compile_id, frame.index), self._failures(frame, texts, {}))
+            failed = self._failures(frame, texts, {})
+            self._turned_down(frame, Compile(compile_id, frame.index, failed=failed))
 
     def _over_the_limit(self, call: refusals.Refused) -> None:
         """The recompile limit turns this call down: the code object runs in eager since, or ends with an error."""
@@ -444,10 +480,18 @@ class Ledger:
             if compile_id is None:
                 return
             frame = self._frame(call.code, call.local_values, len(compat.cache_entries(call.code)))
-            callers = _places(call.callers)
             failed = self._failures(frame, self._new_failures(frame, call.code), call.local_values)
-            compile = Compile(compile_id, frame.index, callers=callers, raised=call.raises)
-            self._turned_down(frame, compile, failed)
+            self._turned_down(frame, self._attempt(frame, call, failed, compile_id))
+
+    def _attempt(
+        self, frame: Frame, call: refusals.Refused, failed: tuple[FailedGuard, ...], compile_id: str = ""
+    ) -> Compile:
+        """What would have been a compile."""
+        sizes = self._sizes(frame, failed, call.local_values)
+        callers = _places(call.callers)
+        return Compile(
+            compile_id, frame.index, callers=callers, failed=failed, sizes=sizes, raised=call.raises
+        )
 
     def _ended_with(self, call: refusals.Refused, error: Exception) -> None:
         """An error of Dynamo's ends this call: that of the compile that just ended, or one raised before any began."""
@@ -469,13 +513,13 @@ class Ledger:
             failed = self._failures(frame, self._new_failures(frame, call.code), call.local_values)
             why = failed[0].text if failed else told.reason
             forbidden.error = f"torch._dynamo.config.error_on_recompile makes a recompile an error: {why}"
-            forbidden.fix = self._advice(frame, failed)
+            forbidden.fix = self._advice(frame, self._attempt(frame, call, failed))
         elif kind in _SOFT:
             event = traced_break(str(error), (*callers, _definition(frame)))
             self._tell_break(msgspec.structs.replace(event, frame=frame.index))
 
-    def _turned_down(self, frame: Frame, compile: Compile, failed: tuple[FailedGuard, ...]) -> None:
-        compile.failed, compile.refused, compile.ended = failed, True, True
+    def _turned_down(self, frame: Frame, compile: Compile) -> None:
+        compile.refused = compile.ended = True
         compile.variant = frame.variants + 1
         counts = [count(c.calls) for c in frame.compiles[frame.dropped :] if c.calls is not None]
         frame.compiles.append(compile)
@@ -484,8 +528,8 @@ class Ledger:
             compile_id=compile.compile_id,
             frame=frame.index,
             variant=compile.variant,
-            failed=failed,
-            advice=self._advice(frame, failed, refused=True),
+            failed=compile.failed,
+            advice=self._advice(frame, compile),
             refused=True,
             resume=frame.root is not None,
             user=calling(compile.callers, frame),
@@ -504,16 +548,17 @@ class Ledger:
                 for text in call.guards
                 if text
             ]
-            failed = list(explained(failed, {k: set(v) for k, v in frame.values.items()}))
-            why = failed[0].text if failed else "it had not been compiled before"
-            callers = _places(call.callers)
+            seen = {k: set(v) for k, v in frame.values.items()}
+            attempt = self._attempt(frame, call, explained(failed, seen))
+            why = attempt.failed[0].text if failed else "it had not been compiled before"
+            callers = attempt.callers
             told, name = frame.forbidden, f"torch.compiler.set_stance({call.stance!r})"
             if call.raises and not told.error:
                 told.error, told.user = (
                     f"{name} lets nothing new be compiled: {why}",
                     callers[-1] if callers else None,
                 )
-                told.fix = self._advice(frame, failed)
+                told.fix = self._advice(frame, attempt)
             elif not call.raises:
                 told.eager_calls += 1
                 at = f", at {os.path.basename(callers[-1].file)}:{callers[-1].line}" if callers else ""
@@ -615,6 +660,12 @@ def _definition(frame: Frame) -> StackFrame:
     """The line at which a frame's function begins."""
     found = place(frame.file, frame.line, frame.own_name)
     return found or StackFrame(frame.file, frame.line, frame.own_name)
+
+
+def _holds(frame: Frame, caller: StackFrame) -> bool:
+    """Whether a line of a stack is one of a frame's function; methods of several classes go by one name."""
+    same = (frame.file, frame.own_name) == (caller.file, caller.function)
+    return same and is_inside(frame.file, frame.line, caller.line)
 
 
 def _is_generator(code: Any) -> bool:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
-from ..model import FailedGuard, StackFrame
+from ..model import FailedGuard, GraphRecord, NodeRecord, StackFrame, TensorMeta
 from .breaks import place
 from .sources import NO_POSITIONS, Positions, parse_stack, readable
 
@@ -437,6 +437,31 @@ _METHODS: dict[str, Callable[[torch.Tensor], Any]] = {
     "storage_offset": torch.Tensor.storage_offset,
     "dim": torch.Tensor.dim,
 }
+
+
+def changed_sizes(
+    graph: GraphRecord, local_values: Mapping[str, Any], positions: Positions = NO_POSITIONS
+) -> tuple[str, ...]:
+    """The constant sizes of a graph's inputs that a call has otherwise: ``x.shape[0]``. torch names the first one only.
+
+    Sizes 0 and 1 are left out, which stay constants whatever is marked.
+    """
+    values = {**local_values, "L": local_values}
+    inputs = [n for n in graph.nodes if n.op == "placeholder" and isinstance(n.value, TensorMeta)]
+    return tuple([f"{name}.shape[{dim}]" for n in inputs for name, dim in _changed(n, values, positions)])
+
+
+def _changed(node: NodeRecord, values: Mapping[str, Any], positions: Positions) -> Iterator[tuple[str, int]]:
+    source = node.source
+    if source is None or not source.origin or source.input_kind in ("parameter", "buffer"):
+        return
+    assert isinstance(node.value, TensorMeta)
+    now = _look_up(f"{source.origin}.size()", values)
+    if type(now) is not torch.Size or len(now) != len(node.value.shape):
+        return
+    for dim, (was, is_now) in enumerate(zip(node.value.shape, now, strict=True)):
+        if type(was) is int and was != is_now and not {was, is_now} & {0, 1}:
+            yield readable(source.origin, None, positions), dim
 
 
 # What a guard expects that stands for no value of its own.

@@ -118,7 +118,8 @@ class FrameRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     ordinal there; ``name`` reads ``f ▸ resume#1``. ``fix`` mends a failure (it may be several lines of code), ``user`` is
     the line that failed. ``callers`` led to the frame when it was first compiled, outermost first. ``resets`` counts how often
     its compiled code was dropped (``torch._dynamo.reset()``) and made anew, which is no recompile. ``eager_calls`` were run in
-    eager because a stance let nothing new be compiled; ``eager_why`` says which stance, and which guard failed.
+    eager because a stance let nothing new be compiled; ``eager_why`` says which stance, and which guard failed. ``outer`` is
+    the index of the function that the program called, where a break of that one, at ``cut``, made this frame one of its own.
     """
 
     name: str
@@ -137,6 +138,8 @@ class FrameRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     resets: int = 0
     eager_calls: int = 0
     eager_why: str = ""
+    outer: int | None = None
+    cut: StackFrame | None = None
 
 
 class EarlierFrame(Struct, frozen=True, gc=False, omit_defaults=True):

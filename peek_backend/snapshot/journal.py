@@ -363,7 +363,7 @@ class _Reader:
         """The frames, and a stand-in for each that other records name and whose line was never written."""
         frames = tuple(self.records["frame"])
         named = [r.frame for kind in ("graph", "break", "recompile") for r in self.records[kind]]
-        named += [f.resume_of for f in frames]
+        named += [index for f in frames for index in (f.resume_of, f.outer)]
         missing = max((i for i in named if i is not None), default=-1) + 1 - len(frames)
         if self.ended or missing > MOST_OPEN_FRAMES:
             return frames  # ``check`` says which index is wrong

@@ -205,7 +205,8 @@ def check(record: CaptureRecord, where: str) -> None:
         for i, event in enumerate(getattr(record, name)):
             _check_index(event.frame, frames, f"$.{name}[{i}].frame", "frame", where)
     for i, frame in enumerate(record.frames):
-        _check_index(frame.resume_of, frames, f"$.frames[{i}].resume_of", "frame", where)
+        for name in ("resume_of", "outer"):
+            _check_index(getattr(frame, name), frames, f"$.frames[{i}].{name}", "frame", where)
 
 
 def _check_graphs(graph: GraphRecord, path: str, where: str) -> None:

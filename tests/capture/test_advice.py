@@ -98,6 +98,65 @@ def broken_size(*sizes, mark=False):
     return program
 
 
+def transposed(x):
+    y = x.t().contiguous()
+    torch._dynamo.graph_break()
+    return y * 2
+
+
+def transposed_in_one(x):
+    y = x.t().contiguous()
+    return y * 2
+
+
+def tripled(y):
+    return y * 3
+
+
+def calling_in_a_loop(x):
+    for _ in range(1):
+        x = torch.cat([x, x])
+        torch._dynamo.graph_break()
+        x = tripled(x)
+    return x
+
+
+def calling_without_a_break(x):
+    for _ in range(1):
+        x = torch.cat([x, x])
+        x = tripled(x)
+    return x
+
+
+def marked_in_all(fn, *shapes):
+    """``fn`` called with tensors of which every size is marked."""
+
+    def program():
+        run = compiled(fn)
+        for call in shapes:
+            made = [torch.ones(shape) for shape in call]
+            for x in made:
+                torch._dynamo.mark_dynamic(x, list(range(x.dim())))
+            run(*made)
+
+    return program
+
+
+def shaped(fn, *shapes):
+    return calls(fn, *[tuple([torch.ones(shape) for shape in call]) for call in shapes])
+
+
+TWO_SHAPES = (((3, 4), (5,)), ((6, 7), (8,)))
+
+
+def first_mark_only():
+    run = compiled(lambda x, y: x.sum() * y)
+    for a, b in TWO_SHAPES:
+        x = torch.ones(a)
+        torch._dynamo.mark_dynamic(x, 0)
+        run(x, torch.ones(b))
+
+
 def in_modes(*enabled):
     def program():
         run = compiled(lambda x: x * 2)
@@ -214,7 +273,19 @@ RECOMPILES = {
         "torch.cond", calls(sized, *tensors(2, 3, 5), dynamic=True), calls(sized_in_graph, *tensors(2, 3, 5), dynamic=True)
     ),
     "a size behind a break": Case(
-        "the size comes from fn: mark its inputs", broken_size(3, 4), broken_size(3, 4, mark=True)
+        "the size comes from fn, which breaks at", broken_size(3, 4), broken_size(3, 4, mark=True)
+    ),
+    "sizes of several tensors": Case(
+        "mark_dynamic(x, 0), mark_dynamic(x, 1) and mark_dynamic(y, 0)",
+        shaped(lambda x, y: x.sum() * y, *TWO_SHAPES), marked_in_all(lambda x, y: x.sum() * y, *TWO_SHAPES),
+    ),
+    "sizes of a tensor that is made before a break": Case(
+        "mark its inputs dynamic and mend the break",
+        shaped(transposed, ((3, 4),), ((5, 6),)), marked_in_all(transposed_in_one, ((3, 4),), ((5, 6),)),
+    ),
+    "a size in a function that a broken one calls": Case(
+        "the size comes from calling_in_a_loop, which breaks at",
+        shaped(calling_in_a_loop, ((3,),), ((5,),)), marked_in_all(calling_without_a_break, ((3,),), ((5,),)),
     ),
     "an int": Case(
         "makes it so in the first call", calls(lambda x, k: x * k, *numbers(2, 3, 4)),
@@ -306,6 +377,23 @@ def test_advice_ends_the_recompiles(case):
     advice = [r.advice for r in told.recompiles]
     assert any(case.words in text for text in advice), [(r.failed[0].text, r.advice) for r in told.recompiles]
     assert len(watched(case.after).recompiles) == case.left < len(told.recompiles)
+
+
+def test_a_mark_is_advised_for_every_size_that_needs_one():
+    """torch's guard names one size of the call; marked alone it leaves the recompile, and 0 and 1 need none."""
+    assert len(watched(first_mark_only).recompiles) == 1
+    (again,) = watched(shaped(lambda x, y: x.sum() * y, ((3, 1), (2,)), ((4, 6), (1,)))).recompiles
+    assert "mark_dynamic(x, 0) before" in again.advice
+
+
+def test_a_mark_is_not_advised_where_it_does_not_reach():
+    """Behind a break a marked input has another shape: the advice, and that of each size, names the function and its break."""
+    told = watched(marked_in_all(transposed, ((3, 4),), ((5, 6),)))
+    (again,) = told.recompiles
+    line = told.breaks[0].stack[-1].line
+    assert again.advice.startswith(f"the size comes from transposed, which breaks at test_advice.py:{line}: ")
+    first, *_ = why(told, "y.shape[0]")
+    assert first.static and first.change == again.advice
 
 
 def test_a_higher_limit_ends_the_refusals():

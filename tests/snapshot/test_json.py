@@ -239,6 +239,7 @@ def test_newer_version_is_refused_by_name():
         (lambda d: d["graphs"][0].update(frame=0), "$.graphs[0].frame: frame 0 does not exist"),
         (lambda d: d.update(breaks=[{"reason": "x", "frame": 3}]), "$.breaks[0].frame"),
         (lambda d: d.update(frames=[{"name": "f", "resume_of": 1}]), "$.frames[0].resume_of"),
+        (lambda d: d.update(frames=[{"name": "f", "outer": -1}]), "$.frames[0].outer"),
     ],
 )
 def test_damage_is_named_with_its_path(change, says):
