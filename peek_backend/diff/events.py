@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -12,11 +13,14 @@ from peek_backend.model.snapshot import Break, Skipped, Snapshot
 from .edits import Edit
 from .texts import place_key
 
+Entry = TypeVar("Entry", Break, Skipped)
+
 
 def event_edits(old: Snapshot, new: Snapshot, renamed: Mapping[str, str]) -> Iterator[Edit]:
     """All edits of breaks, skipped frames and notes; ``renamed`` maps frames' old names to their new ones."""
-    yield from _break_edits(old.breaks, new.breaks)
-    yield from _skipped_edits(old.skipped, new.skipped, renamed)
+    skipped = [replace(entry, frame=renamed.get(entry.frame, entry.frame)) for entry in old.skipped]
+    yield from _entry_edits(old.breaks, new.breaks, _BREAK_KEYS, _break_edit, _break_reason)
+    yield from _entry_edits(skipped, new.skipped, _SKIPPED_KEYS, _skipped_edit, _skipped_reason)
     for note in new.notes:
         if note not in old.notes:
             yield Edit("note", text=note)
@@ -36,19 +40,13 @@ _BREAK_KEYS: tuple[Callable[[Break], Hashable], ...] = (
 )
 
 
-def _break_edits(old: Sequence[Break], new: Sequence[Break]) -> Iterator[Edit]:
-    """Breaks that are new or gone: as often as the same line breaks for the same reason more or less often."""
-    pairs, gone, come = _matched(old, new, _BREAK_KEYS)
-    for info in come:
-        yield _break_edit("break:added", info)
-    for info in gone:
-        yield _break_edit("break:removed", info)
-    yield from _reworded(pairs, lambda b: Edit("break:reason", target=b.id, text=b.id, place=b.place))
-
-
-def _break_edit(kind: str, info: Break) -> Edit:
+def _break_edit(info: Break, *, came: bool) -> Edit:
     text = " ".join(part for part in (info.id, info.reason or info.place.code) if part)
-    return Edit(kind, target=info.id, text=text, place=info.place)
+    return Edit("break:added" if came else "break:removed", target=info.id, text=text, place=info.place)
+
+
+def _break_reason(info: Break) -> Edit:
+    return Edit("break:reason", target=info.id, text=info.id, place=info.place)
 
 
 _SKIPPED_KEYS: tuple[Callable[[Skipped], Hashable], ...] = (
@@ -57,25 +55,31 @@ _SKIPPED_KEYS: tuple[Callable[[Skipped], Hashable], ...] = (
 )
 
 
-def _skipped_edits(
-    old: Sequence[Skipped], new: Sequence[Skipped], renamed: Mapping[str, str]
-) -> Iterator[Edit]:
-    left = [replace(entry, frame=renamed.get(entry.frame, entry.frame)) for entry in old]
-    pairs, gone, come = _matched(left, new, _SKIPPED_KEYS)
-    for entry in come:
-        yield _skipped_edit("capture:nothing" if entry.state == "NOTHING" else "frame:skipped", entry)
-    for entry in gone:
-        yield _skipped_edit("frame:captured", entry)
-    yield from _reworded(pairs, lambda s: Edit("frame:reason", s.frame, target=s.frame, text=s.frame))
-
-
-def _skipped_edit(kind: str, entry: Skipped) -> Edit:
+def _skipped_edit(entry: Skipped, *, came: bool) -> Edit:
+    arrival = "capture:nothing" if entry.state == "NOTHING" else "frame:skipped"
     text = f"{entry.frame} {entry.state}: {entry.reason}"
+    kind = arrival if came else "frame:captured"
     return Edit(kind, entry.frame, target=entry.frame, text=text, place=entry.place)
 
 
-def _reworded(pairs: Sequence[tuple], reason: Callable[..., Edit]) -> Iterator[Edit]:
-    """For information: lines that read differently, and of each new entry whose reason does the edit that ``reason`` makes."""
+def _skipped_reason(entry: Skipped) -> Edit:
+    return Edit("frame:reason", entry.frame, target=entry.frame, text=entry.frame)
+
+
+def _entry_edits(
+    old: Iterable[Entry],
+    new: Iterable[Entry],
+    keys: Iterable[Callable[[Entry], Hashable]],
+    told: Callable[..., Edit],
+    reason: Callable[[Entry], Edit],
+) -> Iterator[Edit]:
+    """Entries that came or went, by ``told``: as often as a line has one more or one less for the same reason.
+
+    For information: lines that read differently, and by ``reason`` the entries that have another one.
+    """
+    pairs, gone, come = _matched(old, new, keys)
+    yield from [told(entry, came=True) for entry in come]
+    yield from [told(entry, came=False) for entry in gone]
     moved = sum(place_key(a.place) != place_key(b.place) for a, b in pairs)
     if moved:
         yield Edit("source", text="source lines", count=moved)
