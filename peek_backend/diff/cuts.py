@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from peek_backend.model.snapshot import Snapshot
 
 from .edits import Edit, GraphDiff
+from .texts import few
 
-MAX_TITLES = 3
-"""Titles of graphs that a line names; of more the count."""
 _ROOTS = ("break:added", "break:removed", "frame:skipped", "frame:captured")
 _SHIFTED = ("graph:added", "graph:removed", "output:changed", "input:order", "input:renamed", "frame:renamed")
 
@@ -129,9 +128,9 @@ def _told(kept: Sequence[Edit], folded: Sequence[Edit], cuts: _Cuts) -> list[Edi
     leads = [(kept[k].kind, _eager_text(kept[k])) for k in under]
     if came and any(edit.kind == "graph:added" for edit in folded):
         words = "graph split" if kept[root].kind in ("break:added", "frame:skipped") else "captured now"
-        leads.append(("graph:added", f"{words}: {_titles(came)}"))
+        leads.append(("graph:added", f"{words}: {few(came)}"))
     if gone and any(edit.kind == "graph:removed" for edit in folded):
-        leads.append(("graph:removed", f"joined into one graph: {_titles(gone)}"))
+        leads.append(("graph:removed", f"joined into one graph: {few(gone)}"))
     leads += [(kind, "") for kind in dict.fromkeys(edit.kind for edit in folded) if kind not in dict(leads)]
     edits = [edit for k, edit in enumerate(kept) if k not in under]
     place = edits.index(kept[root])
@@ -150,8 +149,3 @@ def _eager_text(edit: Edit) -> str:
     return (
         f"{'frame left in eager' if edit.kind == 'frame:skipped' else 'frame is captured now'}: {edit.target}"
     )
-
-
-def _titles(titles: Sequence[str]) -> str:
-    shown = ", ".join(titles[:MAX_TITLES])
-    return shown if len(titles) <= MAX_TITLES else f"{shown} … and {len(titles) - MAX_TITLES} more"

@@ -22,11 +22,9 @@ from .inputs import is_argument, match_inputs
 from .match import Interner, Matching, Side, longest_increasing
 from .modules import renamed_modules, renamed_path
 from .symbols import SymbolMap, TypeComparer, guard_edits, match_symbols, unbacked_range_edits
-from .texts import call_text, change, delta, operand_texts, owner, place_key, short
+from .texts import call_text, change, delta, few, operand_texts, owner, place_key, short
 
 _UNBACKED = re.compile(r"u[0-9]+")
-MAX_NAMED = 3
-"""Inputs that one edit names."""
 Pairs = tuple[tuple[int, int], ...]
 
 
@@ -183,9 +181,9 @@ class _Comparison:
         kept = {arguments[k] for k in longest_increasing(arguments)}
         names = [self.new.inputs[j].name for j in arguments if j not in kept]
         if names:
-            more = f" … and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-            text = f"{', '.join(names[:MAX_NAMED])}{more} moved"
-            self.add(Edit("input:order", self.title, target=names[0], text=text, count=len(names)))
+            self.add(
+                Edit("input:order", self.title, target=names[0], text=f"{few(names)} moved", count=len(names))
+            )
         elif moved := len(order) - len(longest_increasing(order)):
             self.add(Edit("order", self.title, text="inputs", count=moved))
 

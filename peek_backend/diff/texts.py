@@ -9,6 +9,8 @@ from peek_backend.model.snapshot import SLOT, Body, Graph, Node, Place, Type
 from peek_backend.snapshot.graphfile_text import operand_name
 from peek_backend.snapshot.graphfile_types import type_text
 
+MAX_NAMED = 3
+"""Names that one edit tells; of more the count."""
 _FLOAT = re.compile(r"(?<![\w.])-?(?:[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?|inf|nan)(?![\w.])")
 
 
@@ -37,6 +39,12 @@ def call_text(node: Node, names: Sequence[str]) -> str:
     for operand, piece in zip(node.operands, pieces[1:], strict=True):
         text += own.get(operand, names[operand]) + piece
     return short(f"{node.target}({text})")
+
+
+def few(names: Sequence[str]) -> str:
+    """The first ``MAX_NAMED`` names, and how many more there are: ``a, b, c … and 2 more``."""
+    more = f" … and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
 
 
 def short(text: str, limit: int = 160) -> str:

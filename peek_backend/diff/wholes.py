@@ -6,67 +6,64 @@ old one; it went whole the other way round. The outermost such module is told. O
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import accumulate
 
 from peek_backend.model.snapshot import Graph
 
 from .edits import Edit, GraphDiff
 from .modules import renamed_path
-from .texts import owner
+from .texts import few, owner
 
-MAX_TARGETS = 3
-"""Ops that a line names, the most frequent first; of more the count."""
 _PARTS = ("op:added", "op:removed", "input:added", "input:removed")
+Whole = tuple[str, str, str]
+"""A graph, ``added`` or ``removed``, and the path of the module."""
 
 
 def fold_modules(graphs: Sequence[GraphDiff], edits: Sequence[Edit]) -> list[Edit]:
     """The edits with those inside of a module that came or went whole put into one, at the place of the first."""
+    around = list(_wholes(graphs, edits))
+    inside: dict[Whole | None, list[Edit]] = defaultdict(list)
+    for whole, edit in zip(around, edits, strict=True):
+        inside[whole].append(edit)
+    told = {
+        whole: _edit(whole, parts)
+        for whole, parts in inside.items()
+        if whole and sum(part.kind.startswith("op:") for part in parts) > 1
+    }
+    return [
+        told.get(whole, edit)
+        for whole, edit in zip(around, edits, strict=True)
+        if whole not in told or edit is inside[whole][0]
+    ]
+
+
+def _wholes(graphs: Sequence[GraphDiff], edits: Sequence[Edit]) -> Iterator[Whole | None]:
+    """Of each edit the outermost module around it that came or went whole; None where there is none."""
     pairs = {graph.title: graph for graph in graphs if graph.old is not None and graph.new is not None}
-    wholes: dict[tuple[str, str], _Wholes] = {}
-    inside: dict[tuple[str, str, str], list[int]] = {}
-    for index, edit in enumerate(edits):
+    shared = cache(lambda title, way: _shared(pairs[title], way))
+    for edit in edits:
+        path, way = "", edit.kind.partition(":")[2]
         if edit.kind in _PARTS and edit.module and edit.graph in pairs:
-            key = (edit.graph, edit.kind.partition(":")[2])
-            if key not in wholes:
-                wholes[key] = _Wholes(pairs[edit.graph], key[1])
-            if path := wholes[key].above(edit.module):
-                inside.setdefault((*key, path), []).append(index)
-    told: dict[int, Edit] = {}
-    gone: set[int] = set()
-    for (title, way, path), (first, *others) in inside.items():
-        parts = [edits[index] for index in (first, *others)]
-        if sum(part.kind.startswith("op:") for part in parts) > 1:
-            told[first] = _edit(title, path, way, parts)
-            gone.update(others)
-    return [told.get(index, edit) for index, edit in enumerate(edits) if index not in gone]
+            known = shared(edit.graph, way)
+            path = next((outer for outer in _outermost_first(edit.module) if outer not in known), "")
+        yield (edit.graph, way, path) if path else None
 
 
-class _Wholes:
-    """The modules of one graph that have nothing in common with the other: those that were ``added``, or ``removed``."""
-
-    def __init__(self, pair: GraphDiff, way: str):
-        assert pair.old is not None and pair.new is not None
-        renamed = [(edit.old, edit.new) for edit in pair.edits if edit.kind == "module:renamed"]
-        if way == "added":
-            side, other, names = pair.new, pair.old, dict(renamed)
-            partners = [new for _, new in pair.pairs]
-        else:
-            side, other, names = pair.old, pair.new, {new: old for old, new in renamed}
-            partners = [old for old, _ in pair.pairs]
-        taken = {renamed_path(path, names) for path in _paths(other)} | {
-            side.nodes[k].module for k in partners
-        }
-        self._taken = {outer for path in taken for outer in _outermost_first(path)}
-        self._found: dict[str, str] = {}
-
-    def above(self, module: str) -> str:
-        """The outermost module around ``module`` that is whole; empty when none is."""
-        if module not in self._found:
-            paths = _outermost_first(module)
-            self._found[module] = next((path for path in paths if path not in self._taken), "")
-        return self._found[module]
+def _shared(pair: GraphDiff, way: str) -> set[str]:
+    """The modules of the new graph (of the old one for ``removed``) that have something in common with the other."""
+    assert pair.old is not None and pair.new is not None
+    renamed = [(edit.old, edit.new) for edit in pair.edits if edit.kind == "module:renamed"]
+    if way == "added":
+        side, other, names = pair.new, pair.old, dict(renamed)
+        partners = [new for _, new in pair.pairs]
+    else:
+        side, other, names = pair.old, pair.new, {new: old for old, new in renamed}
+        partners = [old for old, _ in pair.pairs]
+    paths = {renamed_path(path, names) for path in _paths(other)} | {side.nodes[k].module for k in partners}
+    return {outer for path in paths for outer in _outermost_first(path)}
 
 
 def _paths(graph: Graph) -> set[str]:
@@ -79,13 +76,11 @@ def _outermost_first(path: str) -> Iterator[str]:
     return accumulate(path.split("."), "{}.{}".format)
 
 
-def _edit(title: str, path: str, way: str, inside: Sequence[Edit]) -> Edit:
+def _edit(whole: Whole, inside: Sequence[Edit]) -> Edit:
     """One edit for all of a module; ``inside`` are those it stands for."""
-    ops = Counter(edit.target for edit in inside if edit.kind.startswith("op:"))
-    inputs = sum(edit.kind.startswith("input:") for edit in inside)
+    graph, way, path = whole
     return Edit(
-        f"module:{way}", title, path, path,
-        f"{_ops(ops)}{f', {inputs} input' + 's' * (inputs > 1) if inputs else ''}",
+        f"module:{way}", graph, path, path, _text(inside),
         place=next((edit.place for edit in inside if edit.place is not None), None),
         node=inside[0].node,
         old_node=inside[0].old_node,
@@ -95,9 +90,10 @@ def _edit(title: str, path: str, way: str, inside: Sequence[Edit]) -> Edit:
     )  # fmt: skip
 
 
-def _ops(ops: Mapping[str, int]) -> str:
-    """``7 ops (F.linear ×3, torch.tanh ×2, operator.add and 1 more)``."""
-    ranked = sorted(ops.items(), key=lambda item: -item[1])
-    named = [target if count == 1 else f"{target} ×{count}" for target, count in ranked[:MAX_TARGETS]]
-    more = f" and {len(ranked) - MAX_TARGETS} more" if len(ranked) > MAX_TARGETS else ""
-    return f"{sum(ops.values())} ops ({', '.join(named)}{more})"
+def _text(inside: Sequence[Edit]) -> str:
+    """``7 ops (F.linear ×3, torch.tanh ×2, operator.add … and 1 more), 2 inputs``: the most frequent ops first."""
+    ops = Counter(edit.target for edit in inside if edit.kind.startswith("op:"))
+    named = [target if count == 1 else f"{target} ×{count}" for target, count in ops.most_common()]
+    inputs = len(inside) - ops.total()
+    tail = f", {inputs} input{'s' if inputs > 1 else ''}" if inputs else ""
+    return f"{ops.total()} ops ({few(named)}){tail}"
