@@ -16,7 +16,10 @@ _NO_FAKE = (
 
 
 def fake_kernel_stub(text: str) -> str:
-    """For an op without a fake kernel: its schema and a ``register_fake`` to fill in; empty where the text tells of none."""
+    """For an op without a fake kernel: a line of advice, then the code of a ``register_fake`` to fill in, its schema as a comment.
+
+    Empty where the text tells of no such op.
+    """
     found = next((m for pattern in _NO_FAKE if (m := pattern.search(text))), None)
     schema = _schema(found[1], found[2]) if found else None
     if found is None or schema is None:
@@ -24,8 +27,8 @@ def fake_kernel_stub(text: str) -> str:
     name = f"{found[1]}::{found[2]}"
     return "\n".join(
         [
-            f"{schema}",
-            "has no fake kernel, which says the shapes of its outputs without computing them:",
+            "write a fake kernel, which says the shapes of its outputs without computing them:",
+            f"# {schema}",
             f'@torch.library.register_fake("{name}")',
             f"def {found[2]}_fake({_parameters(schema)}):",
             f"    return {_returns(schema)}  # shape, dtype and stride as the real kernel returns them",

@@ -73,7 +73,7 @@ def _wall(error: BaseException, hints: Hints) -> PeekError | None:
             return PeekError(
                 f"an op has no fake kernel, at {_place(error)}",
                 "its outputs' shapes are unknown without running it",
-                stub,
+                stub.replace("\n", "\n\n", 1),  # the code stands apart, at the margin, to be copied as it is
             )
     if "device mismatch" in str(error).lower() or "Unhandled FakeTensor Device Propagation" in str(error):
         why = f"{read_failure(error).reason}; a dry run puts every parameter and input on one device"

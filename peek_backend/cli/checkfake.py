@@ -85,7 +85,14 @@ def report(checks: Sequence[FakeCheck]) -> str:
 
 def _of_op(op: str, checks: list[FakeCheck]) -> list[str]:
     if stub := next((c.stub for c in checks if c.stub), ""):
-        return [f"{op}: no fake kernel", *(f"    {line}" for line in stub.splitlines())]
+        advice, *code = stub.splitlines()
+        return [
+            f"{op}: no fake kernel",
+            f"    {advice}",
+            "",
+            *code,
+            "",
+        ]  # the code at the margin, to be copied as it is
     if untested := next((c.untested for c in checks if c.untested), ""):
         return [f"{op}: not tested: {untested}"]
     wrong = [c for c in checks if c.differs]

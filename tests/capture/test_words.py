@@ -194,12 +194,13 @@ def test_resume_functions_go_by_the_name_of_what_they_continue():
 
 
 def test_a_stub_for_an_op_without_a_fake_kernel():
-    """The schema, and a function with the op's arguments and as many results as it returns; nothing for other failures."""
+    """Advice, then code: the schema, a function with the op's arguments and as many results; nothing for other failures."""
     library = torch.library.Library("peek_words", "DEF")
     library.define("two(Tensor x, int n=3, *, str mode='a') -> (Tensor, int)")
     stub = fake_kernel_stub("unsupported operator: peek_words.two.default (see the docs)")
     lines = stub.splitlines()
-    assert lines[0].startswith("peek_words::two(Tensor x, int n=3")
+    assert lines[0].startswith("write a fake kernel")
+    assert lines[1].startswith("# peek_words::two(Tensor x, int n=3")
     assert '@torch.library.register_fake("peek_words::two")' in lines
     assert "def two_fake(x, n=3, *, mode='a'):" in lines
     assert lines[-1].strip().startswith("return torch.empty_like(x), 0")

@@ -103,6 +103,9 @@ def test_each_op_is_told_right_wrong_or_missing(check):
     assert "memory: its own, promised: shared with argument 0" in done.out
     assert said["missing"].endswith("no fake kernel")
     assert "def missing_fake(x, n):" in done.out
+    compile(
+        done.out.partition("computing them:\n\n")[2].partition("\n\n")[0], "stub", "exec"
+    )  # can be copied as it is
     assert "refuses every input" in said["picky"]
     assert done.out.endswith("8 checked, 4 wrong or missing, 1 not tested\n")
 

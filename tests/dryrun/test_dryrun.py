@@ -476,6 +476,9 @@ def test_an_op_without_a_fake_kernel_is_named_with_its_stub():
             peek_backend.dryrun(lambda x: torch.ops.peek_nofake.norm(x), "f32[8]")  # noqa: PLW0108  # Dynamo needs a frame
     assert 'register_fake("peek_nofake::norm")' in error.value.fix
     assert "def norm_fake(x, eps=1e-05):" in error.value.fix
+    code = str(error.value).partition("\n\n")[2]  # as it is printed: at the margin, to be copied
+    assert code.startswith("# peek_nofake::norm(Tensor x, float eps=")
+    compile(code, "stub", "exec")
 
 
 def test_two_devices_are_told():
