@@ -16,7 +16,7 @@ _NO_FAKE = (
 
 
 def fake_kernel_stub(text: str) -> str:
-    """For an op without a fake kernel: a line of advice, then the code of a ``register_fake`` to fill in, its schema as a comment.
+    """For an op without a fake kernel: a line of advice, then the code of a ``register_fake`` to fill in, schema as a comment.
 
     Empty where the text tells of no such op.
     """
