@@ -37,10 +37,12 @@ _NOW: contextvars.ContextVar[Hints | None] = contextvars.ContextVar("hints", def
 
 
 class Read(NamedTuple):
-    """A value that the program reads from data: ``file:line`` of the innermost frames, and the symbol it became, if one."""
+    """A value that the program reads from data: ``file:line`` of the innermost frames, and the symbol it became, if one;
+    ``choice`` where it is true or false."""
 
     places: tuple[str, ...]
     symbol: str = ""
+    choice: bool = False
 
     @property
     def place(self) -> str:
@@ -62,14 +64,14 @@ class Hints:
     def __bool__(self) -> bool:
         return bool(self._given)
 
-    def number(self) -> int | float | bool | None:
-        """The hint for a number that is read now; None without one."""
-        return self._value(Read(_places()))
+    def number(self, *, choice: bool) -> int | float | bool | None:
+        """The hint for a number, or a ``choice``, that is read now; None without one."""
+        return self._value(Read(_places(), choice=choice))
 
     def symbol(self, env: ShapeEnv, made: Any) -> None:
         """Have torch take the hint for a size that has just become a symbol (a bool is a symbol that equals 1)."""
         symbol = next(iter(made.node._expr.free_symbols))
-        value = self._value(Read(_places(), str(symbol)))
+        value = self._value(Read(_places(), str(symbol), isinstance(made, torch.SymBool)))
         if value is not None:
             value = int(value) if isinstance(value, bool) or not isinstance(made, torch.SymFloat) else value
             compat.set_unbacked_hint(env, symbol, value)
@@ -92,6 +94,10 @@ class Hints:
         """Where the last symbol without a hint that ``text`` names was made; empty where it names none."""
         names = set(text.replace("(", " ").replace(")", " ").replace(",", " ").split())
         return next((r.place for r in reversed(self._unhinted) if r.symbol in names), "")
+
+    def is_choice(self, place: str) -> bool:
+        """Whether what ``place`` read last, without a hint, is true or false."""
+        return next((r.choice for r in reversed(self._unhinted) if r.place == place), False)
 
     def check_used(self, record: CaptureRecord) -> None:
         """PeekError, with the record on it, for hints whose line or symbol reads nothing from data, naming those that do."""
@@ -221,13 +227,14 @@ def unhinted() -> contextlib.AbstractContextManager[None]:
 
 
 def _number_or(real: Any) -> Any:
-    def read(mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+    def read(mode: Any, func: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         hints = _NOW.get()
         symbolic = (
             compat.version() < (2, 13) and TracingContext.extract_stack()
         )  # Dynamo takes no constant of ``item()``
-        number = hints.number() if hints is not None and not symbolic else None
-        return number if number is not None else real(mode, func, *args, **kwargs)
+        asked = hints is not None and not symbolic
+        number = hints.number(choice=tensor.dtype == torch.bool) if asked else None
+        return number if number is not None else real(mode, func, tensor, *args, **kwargs)
 
     return read
 

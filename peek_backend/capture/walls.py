@@ -36,14 +36,13 @@ _WAYS = (
 )
 
 
-def _ways(place: str, *, unbacked: bool) -> str:
+def _ways(place: str, *, choice: bool, unbacked: bool) -> str:
     """The ways round, the hint for ``place`` first, without the one that was taken already."""
     ways = [f"{code:<34} {what}" for code, what in _WAYS if not (unbacked and code.startswith("unbacked"))]
     if place:
-        ways.insert(
-            0,
-            f"--hint '{place}=8' (hints={{'{place}': 8}}): to go on as if 8 were read there; several in turn: 0,1,2",
-        )
+        value, more = ("False", "or true") if choice else ("8", "several in turn: 0,1,2")
+        hint = f"--hint '{place}={value.lower()}' (hints={{'{place}': {value}}})"
+        ways.insert(0, f"{hint}: to go on as if {value.lower()} were read there; {more}")
     return "\n       ".join(["one of these lets the graph go on:", *ways])
 
 
@@ -110,6 +109,7 @@ def _needs_data(cause: BaseException, error: BaseException, hints: Hints) -> Pee
         f"{what}, and a dry run has none",
         _ways(
             os.path.basename(made) if made[-1:].isdecimal() else "",
+            choice=hints.is_choice(made),
             unbacked=isinstance(cause, GuardOnDataDependentSymNode),
         ),
     )

@@ -113,6 +113,16 @@ def test_the_wall_names_the_hint_to_give():
         assert f"--hint '{place}=8'" in error.value.fix
 
 
+def test_the_wall_at_a_branch_names_a_choice():
+    """A branch on data is offered true and false, no number: 8 would be a yes."""
+    place = at(branching, "if y")
+    for how in ({}, {"unbacked": True}):
+        with pytest.raises(PeekError, match="needs data") as error:
+            peek_backend.dryrun(branching, "f32[8, 8]", "f32[8, 8]", **how)
+        assert f"--hint '{place}=false' (hints={{'{place}': False}})" in error.value.fix
+        assert f"{place}=8" not in error.value.fix
+
+
 def test_hints_leave_torch_as_it_was():
     """After a dry run with hints an ordinary compile knows nothing of them."""
     from torch._subclasses.fake_impls import op_implementations_dict
