@@ -121,7 +121,7 @@ function coordinates(layout) {
 const show = (at) => JSON.stringify([...at].map(([item, b]) => [item, b.x, b.y, b.right, b.bottom]));
 const apart = (a, b) => a.x1 <= b.x0 + 1e-6 || b.x1 <= a.x0 + 1e-6 || a.y1 <= b.y0 + 1e-6 || b.y1 <= a.y0 + 1e-6;
 
-/** Boxes of one container do not overlap and stay inside it; edges go down; none passes under a box. */
+/** Boxes of one container do not overlap and stay inside it; edges go down; none passes under a box; what only feeds is near. */
 function checkContainers(layout, tangled, fail) {
   layout.walk((item, x, y, box) => {
     if (!box.content) return true;
@@ -137,9 +137,12 @@ function checkContainers(layout, tangled, fail) {
       )
         fail(`box ${kids[a]} leaves its container`);
     }
+    const read = new Set(links.map((l) => l.b));
     links.forEach((l, e) => {
       const r = routes[e];
       const [sx, sy, turn] = r;
+      if (l.a < n && !layout.tree.isGroup(kids[l.a]) && !read.has(l.a) && turn - sy > 1e-6)
+        fail(`edge ${l.a} to ${l.b} runs beside its row: ${kids[l.a]} reads nothing and could stand lower`);
       const tx = r[r.length - 2];
       const ty = r[r.length - 1];
       if (r.some((v) => !Number.isFinite(v))) fail(`route ${e} has no coordinates`);

@@ -397,3 +397,23 @@ def fan_out(width: int = 10) -> CaptureRecord:
         "0/0", "dynamo", tuple(b.nodes), (), name="fan", file=FILE, line=1, modules={"block": "Block"}
     )
     return replace(capture(20), graphs=(graph,), frames=(), breaks=(), recompiles=())
+
+
+def late_mask(steps: int = 8) -> CaptureRecord:
+    """A mask in two ops made first and read last, after ``steps`` others."""
+    b = Builder()
+    wide = tensor(4, 4)
+    x = b.input("x", wide, "argument")
+    b.module = "block"
+    row = b.op("torch.arange", (4,), tensor(4, dtype="int64"), 1, "row = torch.arange(4)")
+    mask = b.op(".unsqueeze", (row, 0), tensor(1, 4, dtype="int64"), 2, "mask = row.unsqueeze(0)")
+    y = x
+    for _ in range(steps):
+        y = b.op("torch.tanh", (y,), wide, 3, "y = torch.tanh(y)")
+    y = b.op("operator.add", (y, mask), wide, 4, "y = y + mask")
+    b.module = ""
+    b.add("output", "output", ((y,),), None, None)
+    graph = GraphRecord(
+        "0/0", "dynamo", tuple(b.nodes), (), name="late", file=FILE, line=1, modules={"block": "Block"}
+    )
+    return replace(capture(20), graphs=(graph,), frames=(), breaks=(), recompiles=())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from peek_backend.render.html.bundler import bundle, modules
+from tests.page.synthetic import late_mask
 
 PROPERTIES = Path(__file__).parent / "properties.js"
 SEEDS = 400
@@ -51,10 +52,21 @@ def test_layout_properties_hold_on_random_graphs(run_script):
     assert run_script(script()) == []
 
 
+def test_what_is_made_early_stands_just_above_what_reads_it(open_page):
+    """A mask of two ops that is made first and read last stands beside the last steps, not at the top."""
+    record = late_mask(steps=8)
+    opened = open_page(record, "#v=graph")
+    names = [node.name for node in record.graphs[0].nodes]
+    at = {name: opened.js(f"app.graphView.current.layout.find({i}).y") for i, name in enumerate(names)}
+    assert at["unsqueeze"] == at["tanh_7"]
+    assert at["arange"] == at["tanh_6"]
+
+
 BUGS = {
     "boxes overlap": ("Math.max(0, size.right[a] - half(a) - free / 2)", "0"),
     "edges pass under boxes": ("x > at[i] - left[i] - LANE && x < at[i] + right[i] + LANE", "false"),
     "opening moves the box": ("shift = -left.reduce((s, v) => s + v, 0)", "shift = 0"),
+    "what only feeds stands at the top of its row": ("hangs[i] && size.leaf[i]", "false"),
     "edges do not go down": ("rank[b] = Math.max(rank[b], rank[i] + 1);", ""),
 }
 

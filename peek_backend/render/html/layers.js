@@ -52,18 +52,23 @@ function ranks(n, edges) {
   return { rank, back, order };
 }
 
-/** An item that feeds more than it reads moves down to its nearest user, so that its edges are short. */
+/**
+ * An item that feeds more than it reads moves down to its nearest user, so that its edges are short. What is read by it alone,
+ * and reads nothing that stays, comes along and so does not count.
+ */
 function tighten(n, edges, { rank, back, order }) {
   const users = Array.from({ length: n }, () => []);
-  const reads = new Int32Array(n);
+  const makers = Array.from({ length: n }, () => []);
   edges.forEach(([a, b], e) => {
     if (back[e] || b >= n) return;
-    reads[b]++;
+    makers[b].push(a);
     if (a < n) users[a].push(b);
   });
+  const stays = new Int32Array(n); // producers of an item that do not move with it
+  for (const i of order) for (const a of makers[i]) if (a >= n || stays[a] || users[a].length > 1) stays[i]++;
   for (let k = n - 1; k >= 0; k--) {
     const i = order[k];
-    if (!users[i].length || (reads[i] && users[i].length <= reads[i])) continue;
+    if (!users[i].length || (stays[i] && users[i].length <= stays[i])) continue;
     rank[i] = Math.max(rank[i], Math.min(...users[i].map((b) => rank[b])) - 1);
   }
 }
@@ -296,7 +301,15 @@ function connected(problem) {
     }),
   );
   const cx = nominalCentres(problem, rows, rowOf, near);
-  return { problem, rows, rowOf, cx, up: near.up, gaps: rowGaps(problem, rows, rowOf, cx) };
+  return { problem, rows, rowOf, cx, up: near.up, gaps: rowGaps(problem, rows, rowOf, cx), hangs: sources(problem) };
+}
+
+/** Items that read nothing and are read: they stand at the bottom of their row, near their users, however tall a neighbour is. */
+function sources({ n, edges }) {
+  const found = new Uint8Array(n);
+  for (const [a] of edges) if (a < n) found[a] = 1;
+  for (const [, b] of edges) if (b < n) found[b] = 0;
+  return found;
 }
 
 /** Room under each row: more where more edges must turn. Counts only, so that opening a box changes none. */
@@ -321,6 +334,7 @@ function settleRows(skel, size) {
     cx,
     up,
     gaps,
+    hangs,
   } = skel;
   const x = Float64Array.from(cx);
   const y = new Float64Array(cx.length);
@@ -348,10 +362,8 @@ function settleRows(skel, size) {
       });
     pushAside(row, x, n, size, half, gap);
     let h = 0;
-    for (const i of row) {
-      y[i] = at;
-      if (i < n) h = Math.max(h, size.height[i]);
-    }
+    for (const i of row) if (i < n) h = Math.max(h, size.height[i]);
+    for (const i of row) y[i] = i < n && hangs[i] && size.leaf[i] ? at + h - size.height[i] : at;
     top.push(at);
     bottom.push(at + h);
     at += h + (r < rows.length - 1 ? gaps[r] : 0);
@@ -481,7 +493,7 @@ function placePart(p, n, size, links, shelf, out) {
   const at = new Map(p.items.map((i, k) => [i, k]));
   const own = p.items.filter((i) => i < n);
   const pick = (list) => own.map((i) => list[i]);
-  const sizes = { left: pick(size.left), right: pick(size.right), height: pick(size.height), open: pick(size.open) };
+  const sizes = { left: pick(size.left), right: pick(size.right), height: pick(size.height), leaf: pick(size.leaf) };
   const mine = links.map((l, e) => e).filter((e) => at.has(links[e].a));
   const local = mine.map((e) => ({ ...links[e], a: at.get(links[e].a), b: at.get(links[e].b) }));
   const made = layPart(p, sizes, local);

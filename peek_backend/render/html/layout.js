@@ -59,14 +59,14 @@ export class Layout {
     const boxes = kids.map((kid) => this.box(kid));
     const skel = this.skeleton(edges);
     const links = this.links(edges, boxes, n);
-    const key = this.key(skel.id, boxes, links);
+    const key = this.key(skel.id, kids, boxes, links);
     let made = this.made.get(key);
     if (!made) {
       const size = {
         left: boxes.map((b) => b.left),
         right: boxes.map((b) => b.right),
         height: boxes.map((b) => b.height),
-        open: boxes.map((b) => b.content !== null),
+        leaf: kids.map((kid) => !this.tree.isGroup(kid)),
       };
       const plain = links.map((l) => ({ a: l.a, b: l.b, ao: l.ao, bo: l.bo, source: l.source }));
       this.made.set(key, (made = realise(skel, size, plain)));
@@ -123,9 +123,11 @@ export class Layout {
     return links;
   }
 
-  key(id, boxes, links) {
+  key(id, kids, boxes, links) {
     const parts = [id];
-    for (const b of boxes) parts.push(b.content ? 1 : 0, b.left.toFixed(1), b.right.toFixed(1), b.height.toFixed(1));
+    boxes.forEach((b, k) =>
+      parts.push(this.tree.isGroup(kids[k]) ? 1 : 0, b.left.toFixed(1), b.right.toFixed(1), b.height.toFixed(1)),
+    );
     for (const l of links) parts.push(l.a, l.b, l.source, l.ao?.toFixed(1) ?? "", l.bo?.toFixed(1) ?? "");
     return parts.join(",");
   }
