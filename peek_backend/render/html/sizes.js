@@ -13,7 +13,10 @@ export const FONT = {
   badge: `600 10.5px ${SANS}`,
 };
 const MIN_W = 74;
-const MAX_W = 250;
+const MAX_W = 440;
+/** Characters of a name that a box makes room for: all of `aten._scaled_dot_product_flash_attention_backward.default`. */
+const NAME = 56;
+const CLASS = 40;
 
 /** `text` in at most `limit` characters; what is too long loses its middle. */
 function shorten(text, limit) {
@@ -65,7 +68,7 @@ export class Sizes {
     if (!text) {
       const { graph } = this;
       text = {
-        title: shorten(graph.short(node), 30),
+        title: shorten(graph.short(node), NAME),
         value: shorten(graph.valueText(node), 34),
         chips: this.chipRows(node),
         uses: this.tree.port[node] ? graph.users(node).length : 0,
@@ -103,8 +106,8 @@ export class Sizes {
       const fold = groups.kind[g] === "fold";
       const ops = this.tree.count[g];
       text = {
-        title: shorten(graph.groupText("label", g), 34),
-        type: shorten(graph.groupText("class", g), 28),
+        title: shorten(graph.groupText("label", g), NAME),
+        type: shorten(graph.groupText("class", g), CLASS),
         times: fold ? this.tree.children[g].length : 0,
         ops,
         value: this.groupValue(item),
