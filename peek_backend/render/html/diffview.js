@@ -23,7 +23,13 @@ export class DiffView {
       h(
         "div.numbers",
         ["added", "removed", "changed"].map((k) =>
-          h("div.number", { class: k }, h("b", count(k).toLocaleString("en")), h("span", k), h("small")),
+          h(
+            "div.number",
+            { class: count(k) ? k : "" },
+            h("b", count(k).toLocaleString("en")),
+            h("span", k),
+            h("small"),
+          ),
         ),
       ),
       diff.edits.length

@@ -62,7 +62,7 @@ export const ICONS = {
   minus: "M3 8h10",
   close: "M4 4l8 8M12 4l-8 8",
   search: "M7 12A5 5 0 1 0 7 2a5 5 0 0 0 0 10zM11 11l3.5 3.5",
-  theme: "M8 2a6 6 0 1 0 0 12V2z",
+  theme: "M13.5 9.6A5.7 5.7 0 0 1 6.4 2.5a5.7 5.7 0 1 0 7.1 7.1z",
   expand: "M4 6l4 4 4-4",
   collapse: "M4 10l4-4 4 4",
   save: "M8 2v8M5 7l3 3 3-3M3 13h10",
@@ -72,6 +72,14 @@ export const ICONS = {
   copy: "M5 5V3h8v8h-2M3 5h8v8H3z",
   panel: "M2 3h12v10H2zM10 3v10",
 };
+
+/** The colour of a CSS variable where `element` stands, as `rgb(…)`: what a canvas paints with. Its own `color` is for this alone. */
+export function colourOf(element, variable) {
+  element.style.color = `var(${variable})`;
+  const { color } = getComputedStyle(element);
+  element.style.color = "";
+  return color;
+}
 
 /** Runs `work` at most once a frame, however often it is asked for. */
 export function perFrame(work) {

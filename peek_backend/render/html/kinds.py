@@ -7,7 +7,7 @@ from functools import lru_cache
 from peek_backend.model import GraphRecord
 from peek_backend.passes import kinds
 
-from ..theme import DARK, LIGHT, SPAN, Theme
+from ..theme import DARK, LIGHT, SPAN
 
 KINDS = [{"name": name, "title": title} for name, title in kinds.KINDS.items()]
 HEAT = {"light": LIGHT.heat.scale, "dark": DARK.heat.scale, "span": SPAN}
@@ -20,21 +20,13 @@ def kind_numbers(graph: GraphRecord) -> list[int]:
     return [_NUMBER[kinds.node_kind(node)] for node in graph.nodes]
 
 
-@lru_cache(maxsize=1)
-def kind_css() -> str:
-    """``--op-matmul: #0072b2`` and so on for light, for dark, and for dark where the reader's system asks for it."""
-    light, dark = _variables(LIGHT), _variables(DARK)
-    return (
-        f'\n:root{{{light}}}\n:root[data-theme="dark"]{{{dark}}}\n'
-        f'@media (prefers-color-scheme: dark){{:root:not([data-theme="light"]){{{dark}}}}}\n'
-    )
-
-
 # A picture tells these greys apart by dashes and dots; bars and legends have only colour. Views are faint: they cost nothing.
 _GREYS = {"view": ("#b4bdc8", "#566270"), "other": ("#47505c", "#c4ccd5")}
 
 
-def _variables(theme: Theme) -> str:
-    colors = {name: ink.border for name, ink in theme.inks.items()}
-    colors |= {name: pair[theme is DARK] for name, pair in _GREYS.items()}
-    return "".join(f"--op-{name}:{color};" for name, color in colors.items())
+@lru_cache(maxsize=1)
+def kind_css() -> str:
+    """``--op-matmul:light-dark(#0072b2,#4aa8e0)`` and so on, for light and dark."""
+    pairs = {name: (ink.border, DARK.inks[name].border) for name, ink in LIGHT.inks.items()} | _GREYS
+    colors = "".join(f"--op-{name}:light-dark({light},{dark});" for name, (light, dark) in pairs.items())
+    return f"\n:root{{{colors}}}\n"

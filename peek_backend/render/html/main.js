@@ -508,6 +508,7 @@ class App {
 }
 
 async function start() {
+  if (!CSS.supports("color", "light-dark(#000, #fff)")) throw new Error("it needs a browser of 2024 or later");
   const payload = await inflate($("#capture").textContent);
   document.documentElement.classList.add("live");
   const app = new App(payload);

@@ -1,6 +1,6 @@
 // Two stages of a compile side by side as lists, joined by provenance: hover a node to see what it came from and became.
 
-import { fill, h, perFrame } from "./dom.js";
+import { colourOf, fill, h, perFrame } from "./dom.js";
 import { problemSection } from "./overview.js";
 
 const ROW = 24;
@@ -264,7 +264,7 @@ export class StagesView {
     el.height = height * dpr;
     if (!width || !this.left.graph || !this.right.graph) return;
     const ctx = el.getContext("2d");
-    const css = getComputedStyle(el);
+    const [faint, strong] = ["--line2", "--accent"].map((name) => colourOf(el, name));
     const top = this.left.scroll.offsetTop - el.offsetTop;
     ctx.scale(dpr, dpr);
     ctx.beginPath();
@@ -275,7 +275,7 @@ export class StagesView {
       const b = this.right.y(j);
       const hidden = (v) => v === null || (!lit && (v < 0 || v > height));
       if (hidden(a) || hidden(b)) return;
-      ctx.strokeStyle = css.getPropertyValue(lit ? "--accent" : "--line2");
+      ctx.strokeStyle = lit ? strong : faint;
       ctx.lineWidth = lit ? 1.8 : 1;
       ctx.beginPath();
       ctx.moveTo(0, a + top);

@@ -12,7 +12,6 @@ const KEYS = {
   other: "b",
   sort: "t",
   theme: "d",
-  focus: "f",
 };
 
 export function writeHash(state) {

@@ -35,6 +35,15 @@ function failures(failed) {
   return [...groups.values()];
 }
 
+/** In place of a timeline: that nobody looked, and who would. */
+const notRecorded = (graphs) =>
+  graphs.length
+    ? [
+        h("p.empty", "Not recorded: this capture was taken from graphs alone. Breaks and recompiles are seen by"),
+        h("pre", "peek run train.py"),
+      ]
+    : h("p.empty", "Nothing was captured.");
+
 export class TimelineView {
   constructor(app) {
     this.app = app;
@@ -52,9 +61,7 @@ export class TimelineView {
     fill(
       this.element,
       h("h2", "Breaks and recompiles"),
-      !frames.length && !breaks.length && !recompiles.length
-        ? h("p.empty", "No break and no recompile. The capture lists no frames: it was taken from graphs alone.")
-        : null,
+      !frames.length && !breaks.length && !recompiles.length ? notRecorded(capture.graphs) : null,
       tops.map(([, k]) => this.frame(k)),
       this.breaks(loose),
       again.map((r) => this.again(r)),
