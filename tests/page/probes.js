@@ -66,7 +66,21 @@
     return where(item);
   };
 
-  /** The words that the last frame drew at edges, each with whether a box or its container's border crosses them. */
+  /** Whether a route's curve, walked in small steps, enters a rectangle. */
+  const bends = (r, left, right, top, bottom) => {
+    const ends = [[r[0], r[2], r[3], r[4]]];
+    if (r.length === 8) ends.push([r[3], r[5], r[6], r[7]]);
+    return ends.some(([x0, y0, x1, y1]) =>
+      Array.from({ length: 61 }, (_, k) => k / 60).some((t) => {
+        const [a, b, c, d] = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t ** 2 * (1 - t), t ** 3];
+        const x = (a + b) * x0 + (c + d) * x1;
+        const y = a * y0 + ((b + c) * (y0 + y1)) / 2 + d * y1;
+        return x > left && x < right && y > top && y < bottom;
+      }),
+    );
+  };
+
+  /** The words that the last frame drew at edges: whether a box or its container's border crosses them, or a curve. */
   const edgeLabels = (whole = false) => {
     const { canvas } = view;
     const found = [];
@@ -88,7 +102,13 @@
       const texts = found.filter(
         (f) => f.content === content && Math.abs(f.y - y) < 9 && f.at < right && f.at + f.width > left,
       );
-      return { at, y, crossed: inBox || texts.length > 1 || (box !== null && (left < -box.left || right > box.right)) };
+      const curved = content.routes.some((r) => bends(r, left, right, top, bottom));
+      return {
+        at,
+        y,
+        curved,
+        crossed: inBox || texts.length > 1 || (box !== null && (left < -box.left || right > box.right)),
+      };
     });
   };
 

@@ -92,6 +92,14 @@ def test_no_lane_crosses_the_words_of_another(open_page):
     assert crossings == 0
 
 
+@pytest.mark.parametrize("nodes", [20, 800])
+def test_no_edge_curves_through_words(open_page, nodes):
+    """The words of an edge stand beside where it runs straight, or on the side that it turns away from."""
+    labels = open_page(capture(nodes), "#v=graph").js("probe.edgeLabels()")
+    assert len(labels) > 3
+    assert [one for one in labels if one["curved"]] == []
+
+
 def test_a_value_that_leaves_a_container_is_named_once(open_page):
     """Below an open container stands what leaves it; the same words do not stand above its border too."""
     opened = open_page(capture(800), "#v=graph", height=2400)
@@ -102,7 +110,7 @@ def test_a_value_that_leaves_a_container_is_named_once(open_page):
         """probe.edgeLabels(true).filter(({ content, at, y }) => content.links.some((l, e) => {
                const r = content.routes[e];
                return r.length < 8 && content.kids[l.b] === undefined &&
-                 Math.abs(r[0] + 4 - at) < 1 && Math.abs(r[2] + 11 - y) < 1;
+                 Math.abs(r[0] + 4 - at) < 1 && [r[1] + 11, r[2] + 11].some((ly) => Math.abs(ly - y) < 1);
              })).length"""
     )
     assert inner == 0

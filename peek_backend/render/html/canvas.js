@@ -1,5 +1,6 @@
 // Draws the graph on a 2D canvas: only what is in view, in as much detail as can be read at this zoom.
 
+import { colourOf } from "./dom.js";
 import { CHIP_H, HEADER } from "./layout.js";
 import { FONT } from "./sizes.js";
 
@@ -17,7 +18,6 @@ const SHAPE_ZOOM = 0.6;
 
 /** The page's colours as canvas texts, read from its CSS variables whenever the theme changes. */
 function readColours(element) {
-  const css = getComputedStyle(element);
   const names = [
     "bg",
     "canvas",
@@ -39,8 +39,8 @@ function readColours(element) {
     "param",
     "port",
   ];
-  const colours = Object.fromEntries(names.map((n) => [n, css.getPropertyValue(`--${n}`).trim()]));
-  colours.kind = (name) => css.getPropertyValue(`--op-${name}`).trim() || colours.ink3;
+  const colours = Object.fromEntries(names.map((n) => [n, colourOf(element, `--${n}`)]));
+  colours.kind = (name) => colourOf(element, `--op-${name}`);
   return colours;
 }
 
@@ -208,10 +208,7 @@ export class Canvas {
     if (room < 40) return;
     const title = clip(sizes, text.title, FONT.title, room - 16);
     const tw = sizes.width(title, FONT.title);
-    const rest =
-      room - tw - 30 > 30
-        ? clip(sizes, [text.type, text.count].filter(Boolean).join(" · "), FONT.small, room - tw - 30)
-        : "";
+    const rest = firstFit(sizes, [[text.type, text.count].filter(Boolean).join(" · "), text.type], room - tw - 30);
     ctx.save();
     ctx.translate(left, top);
     ctx.scale(f, f);
@@ -310,7 +307,8 @@ export class Canvas {
       if (!lane && (from === undefined || !tree.isGroup(from))) return;
       if (!lane && content.kids[l.b] === undefined) return; // what leaves the container is told below it
       const ex = x + (lane ? r[3] : r[0]);
-      const ly = top + (lane ? r[4] + 12 : r[2] + 11);
+      const straight = r[2] - r[1] >= 14; // beside the part that goes straight down, else where the edge turns
+      const ly = top + (lane ? r[4] + 12 : (straight ? r[1] : r[2]) + 11);
       if (ex < v.x0 - 90 || ex > v.x1 + 90 || ly < v.y0 || ly > v.y1 || (lane && r[5] - r[4] < 30)) return;
       const text = l.values.length > 1 ? `${l.values.length} values` : graph.valueText(l.values[0]);
       const key = `${Math.round(ex)} ${Math.round(ly)}`;
@@ -330,7 +328,10 @@ export class Canvas {
     });
   }
 
-  /** Where the text of an edge at `ex` starts: right of it, else left of it, else NaN: no box, border, lane or other text may cross it. */
+  /**
+   * Where the text of an edge at `ex` starts: right of it, else left of it, else NaN: no box, border, lane or other text may
+   * cross it. The side where no edge curves through it comes first.
+   */
   besideEdge(content, ex, width, y, box, placed) {
     const lanes = (content.lanes ??= content.routes.filter((r) => r.length === 8));
     const upper = (r) => Math.min(r[4], r[5]);
@@ -340,7 +341,9 @@ export class Canvas {
       (!box || (from > 3 - box.left && from + width < box.right - 3)) &&
       !this.covered(content, from - 1, from + width + 1, y - 10, y + 3) &&
       !lanes.some((r) => r[3] > from - 2 && r[3] < from + width + 2 && upper(r) < y + 3 && lower(r) > y - 10);
-    return [ex + 4, ex - 4 - width].find(free) ?? NaN;
+    const clear = (from) => !content.routes.some((r) => curves(r, from, from + width, y - 8, y + 2));
+    const sides = [ex + 4, ex - 4 - width].filter(free);
+    return sides.find(clear) ?? sides[0] ?? NaN;
   }
 
   covered(content, x0, x1, y0, y1) {
@@ -655,6 +658,29 @@ function curve(ctx, x0, y0, x1, y1) {
   ctx.bezierCurveTo(x0, m, x1, m, x1, y1);
 }
 
+/** Whether a route runs through a rectangle where it turns; the test is of its curves' chords. */
+export function curves(r, x0, x1, y0, y1) {
+  const last = r.length;
+  if (r[1] > y1 || r[last - 1] < y0) return false;
+  const turns =
+    last === 5
+      ? [[r[0], r[2], r[3], r[4]]]
+      : [
+          [r[0], r[2], r[3], r[4]],
+          [r[3], ...r.slice(5)],
+        ];
+  return turns.some(([ax, ay, bx, by]) => {
+    if (Math.min(ax, bx) > x1 || Math.max(ax, bx) < x0 || ay > y1 || by < y0) return false;
+    const at = (t) => [ax + (bx - ax) * t * t * (3 - 2 * t), ay + (by - ay) * t * (1.5 - 1.5 * t + t * t)];
+    for (let k = 0; k < 8; k++) {
+      const [px, py] = at(k / 8);
+      const [qx, qy] = at((k + 1) / 8);
+      if (Math.min(px, qx) < x1 && Math.max(px, qx) > x0 && py < y1 && qy > y0) return true;
+    }
+    return false;
+  });
+}
+
 export function rounded(ctx, x, y, w, h, r) {
   r = Math.max(0, Math.min(r, w / 2, h / 2));
   ctx.roundRect(x, y, w, h, r);
@@ -694,6 +720,12 @@ function clip(sizes, text, font, room) {
   let n = Math.max(1, Math.floor((text.length * room) / sizes.width(text, font)));
   while (n > 1 && sizes.width(text.slice(0, n) + "…", font) > room) n--;
   return text.slice(0, n) + "…";
+}
+
+/** The first of `texts` that fits as it is, else the start of the last; nothing where that would be a letter or two. */
+function firstFit(sizes, texts, room) {
+  const whole = texts.find((text) => sizes.width(text, FONT.small) <= room);
+  return whole ?? (room > 30 ? clip(sizes, texts[texts.length - 1], FONT.small, room) : "");
 }
 
 /** Black or white, whichever reads better on an `rgb()` or `#rrggbb` colour. */
