@@ -26,7 +26,7 @@ from .output import (
     width_of,
     write_stdout,
 )
-from .progress import showing_progress
+from .progress import doing_at, showing_progress
 from .target import Target, parse_target
 from .traces import brief, cut_our_frames, unlogged
 
@@ -208,17 +208,18 @@ def _dry_run(
     traceback: bool,
 ) -> int:
     """Called outside of the handlers for mistakes: with ``traceback``, what the user's code raises goes up as it is."""
+    record = None
     try:
         with unlogged(*(() if traceback else _LOGGERS)):
             record = _record(target, args, kwargs, how)
         _show(record, shown)
     except (Exception, KeyboardInterrupt) as error:
-        _show_partial(getattr(error, "peek_record", None), shown)
+        partial = _show_partial(getattr(error, "peek_record", None), shown)
         if isinstance(error, PeekError):
             tell(str(error))
             return 2
         if isinstance(error, KeyboardInterrupt):
-            tell("interrupted")
+            tell(_interrupted(error, captured=record is not None or partial))
             return 130
         if not traceback:
             tell(f"{brief(error, _PACKAGE)}\n  fix: mend the model or its inputs; --traceback shows all")
@@ -243,16 +244,24 @@ def _record(target: Target, args: list[Any], kwargs: dict[str, Any], how: dict[s
         return dryrun(function, *args, keywords=kwargs, **how)
 
 
-def _show_partial(record: Any, shown: _Shown) -> None:
-    """What was captured before the run ended; a failure to show it hides nothing of why it ended."""
+def _interrupted(error: KeyboardInterrupt, *, captured: bool) -> str:
+    """At what the run was interrupted, and that nothing was captured, where it is so."""
+    during = doing_at(error)
+    return f"interrupted{f' while {during}' if during else ''}{'' if captured else ': no graph was captured yet'}"
+
+
+def _show_partial(record: Any, shown: _Shown) -> bool:
+    """Whether something was captured before the run ended, which is shown; a failure to show it hides nothing of why it
+    ended."""
     if record is None or not record.graphs:
-        return
+        return False
     tell(f"what was captured until then, {len(record.graphs)} of its graphs:")
     try:
         _show(record, shown)
     except PeekError as error:
         tell(str(error))
     sys.stdout.flush()
+    return True
 
 
 def _show(record: Any, shown: _Shown) -> None:

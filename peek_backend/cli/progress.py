@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -58,7 +59,14 @@ def doing(frame: FrameType | None) -> str:
     return ""
 
 
+def doing_at(error: BaseException) -> str:
+    """The same of the moment at which ``error`` was raised."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return next(filter(None, map(_stage, reversed(frames))), "")
+
+
 _STAGES = {
+    "built": "building the model",
     "min_cut_rematerialization_partition": "cutting the joint graph into forward and backward",
     "aot_dispatch_autograd": "tracing the joint graph",
     "read_graph": "reading the graph",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import runpy
 import subprocess
@@ -520,6 +521,20 @@ def interrupted(x):
     y = x @ x
     torch._dynamo.graph_break()
     raise KeyboardInterrupt
+
+@torch._dynamo.assume_constant_result
+def interrupt():
+    raise KeyboardInterrupt
+
+class Tracing(Net):
+    def forward(self, x):
+        y = super().forward(x)
+        interrupt()
+        return y
+
+class Building(Net):
+    def __init__(self):
+        raise KeyboardInterrupt
 """
 
 
@@ -620,6 +635,18 @@ def test_ctrl_c_keeps_what_is_done(dryrun):
     done = dryrun("interrupted", "--input", "f32[4, 4]")
     assert done.code == 130
     assert "128 FLOP" in done.out
+    assert "no graph" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("target", "during"),
+    [("Building", "building the model"), ("Tracing", r"tracing the function, \d+ nodes")],
+)
+def test_ctrl_c_before_the_first_graph_says_that_there_is_none(dryrun, target, during):
+    """An interrupt before a graph is whole says at what, and that nothing was captured."""
+    done = dryrun(target, "--input", "f32[8, 64]")
+    assert done.code == 130 and not done.out
+    assert re.fullmatch(rf"peek: interrupted while {during}: no graph was captured yet\n", done.err)
 
 
 @pytest.mark.parametrize(
