@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ..model import FailedGuard, GraphRecord, Leaf, NodeRecord, StackFrame, SymbolInfo, TensorMeta
+from .marks import marked_range
 from .sources import readable
 
 MOST_CHANGES = 8
@@ -114,33 +116,36 @@ def _plural(count: int, word: str) -> str:
     return word if count == 1 else word + "s"
 
 
-def advice(
-    failed: Sequence[FailedGuard],
-    graph: GraphRecord | None = None,
-    *,
-    refused: bool = False,
-    outer: str = "",
-    cut: StackFrame | None = None,
-    sizes: Sequence[str] = (),
-) -> str:
-    """What to change so that the guard that failed does not fail again; empty where nothing general can be said.
+class Retry(NamedTuple):
+    """A code object is to be compiled again, since a guard of each variant failed; ``refused`` is what the limit turned down.
 
     ``graph`` is of the newest variant, and tells what became dynamic in it. ``outer`` names the function that the program
-    called, where a break in it, at ``cut``, made this one a frame of its own. ``sizes`` are all that the call had otherwise, of
-    which torch names the first: ``x.shape[0]``.
+    called, where a break in it, at ``cut``, made this one a frame of its own. ``sizes`` are all that the call had otherwise than
+    the variant that fits it best, of which torch names the first (``x.shape[0]``), ``marks`` those of the variant's inputs.
     """
-    behind = f"{outer}, which breaks{_at(cut)}" if outer else ""
-    found = next((text for guard in failed if (text := _advice(guard, graph, behind, sizes))), "")
-    if not refused:
+
+    failed: Sequence[FailedGuard]
+    graph: GraphRecord | None = None
+    refused: bool = False
+    outer: str = ""
+    cut: StackFrame | None = None
+    sizes: Sequence[str] = ()
+    marks: Mapping[str, str] = {}
+
+
+def advice(retry: Retry) -> str:
+    """What to change so that the guard that failed does not fail again; empty where nothing general can be said."""
+    found = next((text for guard in retry.failed if (text := _advice(guard, retry))), "")
+    if not retry.refused:
         return found
     raised = "raise torch._dynamo.config.recompile_limit"
     return f"{found}; or {raised}" if found else raised
 
 
-def _advice(guard: FailedGuard, graph: GraphRecord | None, behind: str, sizes: Sequence[str]) -> str:
+def _advice(guard: FailedGuard, retry: Retry) -> str:
     source, text = guard.source, guard.text
-    if _SIZE.match(source):
-        return _size_advice(guard, behind, sizes)
+    if size := _SIZE.match(source):
+        return _range_advice(guard, size, retry) or _size_advice(guard, retry)
     for ending, words in _BY_ENDING.items():
         if source.endswith(ending):
             return words.format(source=source.removesuffix(ending))
@@ -152,7 +157,7 @@ def _advice(guard: FailedGuard, graph: GraphRecord | None, behind: str, sizes: S
             return words.format(source=source)
     if _is_condition(guard):
         return _condition_advice(guard)
-    return _number_advice(guard, graph) if _is_number(guard.expected or "") else _constant_advice(guard)
+    return _number_advice(guard, retry.graph) if _is_number(guard.expected or "") else _constant_advice(guard)
 
 
 def _is_condition(guard: FailedGuard) -> bool:
@@ -169,8 +174,25 @@ def _condition_advice(guard: FailedGuard) -> str:
     )
 
 
-def _size_advice(guard: FailedGuard, behind: str, sizes: Sequence[str]) -> str:
-    got = (guard.got or "").rpartition("= ")[2]
+def _range_advice(guard: FailedGuard, size: re.Match[str], retry: Retry) -> str:
+    """For a size outside of the range that it was marked for."""
+    allowed, got = marked_range(retry.marks.get(guard.source, "")), _got(guard)
+    if allowed is None or not _is_int(got) or allowed[0] <= int(got) <= allowed[1]:
+        return ""
+    wider = f"min={min(allowed[0], int(got))}, max={max(allowed[1], int(got))}"
+    return (
+        f"{guard.source} is marked for {allowed[0]} to {allowed[1]}: a size outside is a variant of its own;"
+        f" torch._dynamo.mark_dynamic({size['tensor']}, {size['dim']}, {wider}) takes it in"
+    )
+
+
+def _got(guard: FailedGuard) -> str:
+    """What a size was: of ``x.shape[0] = 40`` as well."""
+    return (guard.got or "").rpartition("= ")[2]
+
+
+def _size_advice(guard: FailedGuard, retry: Retry) -> str:
+    got = _got(guard)
     if got in ("0", "1") or guard.expected in ("0", "1"):
         return "sizes 0 and 1 are always compiled on their own: expect a variant for them, or pad to 2"
     if _is_condition(guard):
@@ -180,9 +202,12 @@ def _size_advice(guard: FailedGuard, behind: str, sizes: Sequence[str]) -> str:
             f"{guard.source} and {guard.expected} were equal at the compile, and taken for one size: make the first call with"
             " different ones, or set torch.fx.experimental._config.use_duck_shape = False"
         )
-    if behind:  # a mark on a tensor does not pass on to what eager code or another graph makes of it
-        return f"the size comes from {behind}: mark its inputs dynamic and mend the break, or torch.compile(…, dynamic=True)"
-    return f"torch._dynamo.{_marks([guard.source, *sizes])} before the first call, or torch.compile(…, dynamic=True)"
+    if retry.outer:  # a mark on a tensor does not pass on to what eager code or another graph makes of it
+        return (
+            f"the size comes from {retry.outer}, which breaks{_at(retry.cut)}: mark its inputs dynamic and mend the break, or"
+            " torch.compile(…, dynamic=True)"
+        )
+    return f"torch._dynamo.{_marks([guard.source, *retry.sizes])} before the first call, or torch.compile(…, dynamic=True)"
 
 
 def _at(place: StackFrame | None) -> str:

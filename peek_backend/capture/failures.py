@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import traceback
 from typing import NamedTuple
 
 from ..model import StackFrame
+from . import compat
 from .breaks import parse_message, user_frames
 from .fakekernels import fake_kernel_stub
+from .guards import bound
 from .sources import NO_POSITIONS, Positions, is_outside, parse_stack, readable
 
 _INNER = re.compile(
@@ -17,6 +20,13 @@ _INNER = re.compile(
 _CONSTRAINT = re.compile(r"^  - (.+)$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.)])\s+(?=[A-Z])")
 _MOST_TEXT = 600
+_OUTSIDE = re.compile(r"^(-?\d+) not in range \[(\S+), (\S+)\]")
+_NARROWED = re.compile(
+    r"^Not all values of .+? = (?P<source>.+) in the specified range (?P<marked>.+) satisfy the generated guard (?P<left>.+?)\.?$"
+)
+_SIZE = re.compile(r"^(.+)\.shape\[(\d+)\]$")
+_LOWER, _UPPER = re.compile(r"(?<![\w.])(\d+) <= "), re.compile(r" <= (\d+)(?![\w.])")
+_HALF_A_RANGE = "not simple sympy type <class 'NoneType'>"
 
 
 class Told(NamedTuple):
@@ -34,6 +44,8 @@ def read_failure(error: BaseException, positions: Positions = NO_POSITIONS) -> T
     message = parse_message(text)
     if message.reason.startswith("could not guard"):
         return Told(f"{kind}: {message.reason}", message.hints[0], _line(error, text))
+    if (sizes := _of_a_range(error, text, positions)) is not None:
+        return sizes._replace(reason=f"{kind}: {sizes.reason}")
     named = _reason(text) if kind == "Unsupported" else f"{kind}: {_reason(text)}"
     reason = readable(named, None, positions)
     return Told(reason[:_MOST_TEXT], stub or readable(_fix(text), None, positions), _line(error, text))
@@ -46,6 +58,64 @@ def _reason(text: str) -> str:
     if constraint := _CONSTRAINT.search(text):
         return _sentences(constraint[1], 1)
     return _first_line(text)
+
+
+def _of_a_range(error: BaseException, text: str, positions: Positions) -> Told | None:
+    """For ``mark_dynamic(t, dim, min=, max=)``: a size outside of the range, or code that holds for a part of it only."""
+    if outside := _OUTSIDE.match(text):
+        value, lower, upper = outside.groups()
+        source = readable(_being_made(error), None, positions)
+        wider = f"min={_least(lower, value)}, max={_most(upper, value)}"
+        fix = f"{_mark(source, wider)} takes it in; or keep such sizes out of the compiled function"
+        return Told(f"{source or 'a size'} is {value}, and was marked for {_between(lower, upper)}", fix)
+    constraint = _CONSTRAINT.search(text)
+    narrowed = _NARROWED.match(constraint[1]) if constraint else None
+    if narrowed is None:
+        return None
+    source, marked, left = [readable(part, None, positions) for part in narrowed.groups()]
+    ends = _ends(left)
+    fix = f"{_mark(source, '', maybe=True)}: other sizes get a variant then"
+    if None not in ends:
+        fix = f"{_mark(source, f'min={ends[0]}, max={ends[1]}')}, or {fix}"
+    held = _between(*ends) if any(ends) else bound(left)
+    return Told(
+        f"{source} is marked for {_between(*_ends(marked))}, and the graph is right for {held} only", fix
+    )
+
+
+def _being_made(error: BaseException) -> str:
+    """Dynamo's name of the size whose symbol torch was making when it raised; the exception's text has only the value."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    source = next((f.f_locals.get("source") for f in frames if f.f_code.co_name == "create_symbol"), None)
+    return "" if source is None else compat.source_text(source)
+
+
+def _ends(condition: str) -> tuple[str | None, str | None]:
+    """Both ends of ``2 <= x.shape[0] and x.shape[0] <= 5``, None where a side is open."""
+    lower, upper = _LOWER.search(condition), _UPPER.search(condition)
+    return lower and lower[1], upper and upper[1]
+
+
+def _between(lower: str | None, upper: str | None) -> str:
+    if lower is None or "oo" in lower:
+        return f"up to {upper}"
+    return f"{lower} or more" if upper is None or "oo" in upper else f"{lower} to {upper}"
+
+
+def _least(lower: str, value: str) -> str:
+    return min(lower, value, key=int) if lower.isdecimal() else value
+
+
+def _most(upper: str, value: str) -> str:
+    return max(upper, value, key=int) if upper.isdecimal() else value
+
+
+def _mark(source: str, range_: str, *, maybe: bool = False) -> str:
+    """The call that marks a size."""
+    found = _SIZE.match(source)
+    where = f"{found[1]}, {found[2]}" if found else "…"
+    name = "maybe_mark_dynamic" if maybe else "mark_dynamic"
+    return f"torch._dynamo.{name}({where}{', ' if range_ else ''}{range_})"
 
 
 def in_short(error: BaseException, most: int = 300) -> str:
@@ -66,6 +136,8 @@ def _sentences(text: str, count: int) -> str:
 def _fix(text: str) -> str:
     if constraint := _CONSTRAINT.search(text):
         return " ".join(_SENTENCE.split(constraint[1])[1:2])
+    if _HALF_A_RANGE in text:
+        return "torch._dynamo.mark_dynamic takes both min= and max=, or neither"
     hints = parse_message(text).hints
     return hints[0] if hints and "error when running in eager" not in hints[0] else ""
 

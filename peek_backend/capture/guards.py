@@ -129,7 +129,7 @@ def _shape_guards(guard: Any, symbols: Sequence[SymbolInfo]) -> list[GuardInfo]:
     for code in guard.code_list or ():
         text = bound(readable(code, None))
         source = next((s for symbol in symbols for s in symbol.sources if s in text), "")
-        found.append(GuardInfo("SHAPE_ENV", text[:_MOST_TEXT], source, _cause(text, symbols)))
+        found.append(GuardInfo("SHAPE_ENV", text[:_MOST_TEXT], source, cause(text, symbols)))
     return found
 
 
@@ -145,7 +145,7 @@ def bound(text: str) -> str:
     return text
 
 
-def _cause(text: str, symbols: Sequence[SymbolInfo]) -> StackFrame | None:
+def cause(text: str, symbols: Sequence[SymbolInfo]) -> StackFrame | None:
     """The user's line behind a condition: of the fact that says the same of the symbols, else of any fact of the first symbol."""
     inside = [s for s in symbols if any(source in text for source in s.sources)]
     said = text

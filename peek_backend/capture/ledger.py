@@ -40,11 +40,11 @@ from ..model import (
 from . import compat, metrics, refusals
 from .blocks import block_around, is_inside
 from .breaks import DDP_SPLIT, generator_break, place, read_break, skipped_break, tidy, traced_break
-from .changes import advice, what_changed
+from .changes import Retry, advice, what_changed
 from .failures import read_failure
 from .frames import Compile, Frame, calling, count, fields, frame_record
-from .guards import read_guards
-from .marks import read_marks
+from .guards import cause, read_guards
+from .marks import read_marks, without_marked
 from .nothing import declined_frame
 from .recompiles import attempts, changed_sizes, explained, read_failed, variant_of
 from .sources import describe, is_dynamo_wrapper, is_program, positions_of, receiver_of
@@ -53,6 +53,8 @@ from .tracelog import TraceLog
 
 # Dynamo's own exceptions for "leave this frame to Python"; any other ends the call, unless suppress_errors is on.
 _SOFT = ("Unsupported", "UserError")
+# What torch raises for a marked size that it cannot leave dynamic.
+_CONSTRAINT = "ConstraintViolationError"
 
 
 class Told(NamedTuple):
@@ -299,13 +301,19 @@ class Ledger:
     def _failed(self, compile: Compile, error: BaseException) -> None:
         kind = type(error).__qualname__
         told = read_failure(error, self.frames[compile.frame].positions)
-        compile.error, compile.fix, compile.user = told.reason, told.fix, told.user
+        compile.error, compile.fix = told.reason, told.fix
+        compile.user = told.user or (self._asked_at(compile, told.reason) if kind == _CONSTRAINT else None)
         soft = kind in _SOFT
         compile.raised = compile.one_graph or not (soft or compat.errors_suppressed())
         if soft:
             event = skipped_break(error, compile.callers, resumed=self._continues(compile))
             compile.breaks.append(msgspec.structs.replace(event, frame=compile.frame))
         compile.breaks = [self._whole(b, compile) for b in compile.breaks]
+
+    def _asked_at(self, compile: Compile, text: str) -> StackFrame | None:
+        """The line that asked what a text says of a size, where one did; else the one that made the call."""
+        symbols = self.graphs[compile.graphs[-1]].symbols if compile.graphs else ()
+        return cause(text, symbols) or calling(compile.callers, self.frames[compile.frame])
 
     def _whole(self, event: BreakInfo, compile: Compile) -> BreakInfo:
         """A break that took the whole frame: in the block that is why, unless it is an error in any case."""
@@ -348,11 +356,17 @@ class Ledger:
     def _advice(self, frame: Frame, attempt: Compile) -> str:
         """What would have spared the program this attempt to compile a frame again."""
         last = next((c.graphs[-1] for c in reversed(frame.compiles) if c.graphs), None)
-        graph = None if last is None else self.graphs[last]
-        outer = "" if frame.outer is None else self.frames[frame.outer].name
-        return advice(
-            attempt.failed, graph, refused=attempt.refused, outer=outer, cut=frame.cut, sizes=attempt.sizes
+        before = self._closest(frame.compiles, attempt.failed)
+        retry = Retry(
+            failed=attempt.failed,
+            graph=None if last is None else self.graphs[last],
+            refused=attempt.refused,
+            outer="" if frame.outer is None else self.frames[frame.outer].name,
+            cut=frame.cut,
+            sizes=attempt.sizes,
+            marks={} if before is None else before.marks,
         )
+        return advice(retry)
 
     def _find_outer(self, frame: Frame, callers: Sequence[StackFrame]) -> None:
         """Notes the function that the program called, and its last break, for a frame that is one of its own because of it.
@@ -427,7 +441,7 @@ class Ledger:
             return {}
         names = [s.name for s in graph.symbols]
         symbols = read_symbols(env, names, looking.receiver, _files(graph), looking.positions)
-        return {"symbols": symbols, "relations": relations(env)}
+        return {"symbols": without_marked(symbols, graph.marks), "relations": relations(env)}
 
     def _set_graph(self, index: int, **fields: Any) -> None:
         if fields:

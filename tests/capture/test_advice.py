@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import types
 from typing import Any, NamedTuple
@@ -178,6 +179,34 @@ def by_backends(*backends):
     return program
 
 
+def ranged(fn, *sizes, mark=torch._dynamo.mark_dynamic, **ends):
+    """A size marked with a range in every call, of a program that goes on where a call ends with an error."""
+
+    def program():
+        run = compiled(fn)
+        for size in sizes:
+            x = torch.ones(size)
+            mark(x, 0, **ends)
+            with contextlib.suppress(Exception):
+                run(x)
+
+    return program
+
+
+def marked_once(ends, *sizes):
+    """A size marked with a range in the first call only."""
+
+    def program():
+        run = compiled(doubled)
+        for i, size in enumerate(sizes):
+            x = torch.ones(size)
+            if i == 0:
+                torch._dynamo.mark_dynamic(x, 0, **ends)
+            run(x)
+
+    return program
+
+
 def marked(*dims):
     def program():
         run = compiled(lambda x: x * 2)
@@ -286,6 +315,10 @@ RECOMPILES = {
     "a size in a function that a broken one calls": Case(
         "the size comes from calling_in_a_loop, which breaks at",
         shaped(calling_in_a_loop, ((3,),), ((5,),)), marked_in_all(calling_without_a_break, ((3,),), ((5,),)),
+    ),
+    "a size outside of its mark": Case(
+        "mark_dynamic(x, 0, min=2, max=40) takes it in", marked_once({"min": 2, "max": 16}, 4, 40),
+        marked_once({"min": 2, "max": 40}, 4, 40),
     ),
     "an int": Case(
         "makes it so in the first call", calls(lambda x, k: x * k, *numbers(2, 3, 4)),
@@ -402,6 +435,52 @@ def test_a_higher_limit_ends_the_refusals():
     (refused,) = [r for r in told.recompiles if r.refused]
     assert "raise torch._dynamo.config.recompile_limit" in refused.advice
     assert not any(r.refused for r in watched(modules(0, 1, 2, 3), recompile_limit=8).recompiles)
+
+
+def quartered(x):
+    return x * 2 if x.shape[0] % 4 == 0 else x
+
+
+RANGES = {
+    "a call outside": (
+        "x.shape[0] is 40, and was marked for 2 to 16", "min=2, max=40) takes it in", "run(x)",
+        ranged(doubled, 4, 40, min=2, max=16), ranged(doubled, 4, 40, min=2, max=40),
+    ),
+    "a question that splits it": (
+        "x.shape[0] is marked for up to 16, and the graph is right for 4 to 16 only", "mark_dynamic(x, 0, min=4, max=16)",
+        "return x * 2 if x.shape[0] > 3 else x - 1", ranged(sized, 4, min=2, max=16), ranged(sized, 4, min=4, max=16),
+    ),
+    "a question that splits it, marked without": (
+        "right for 4 to 16 only", "maybe_mark_dynamic(x, 0): other sizes get a variant",
+        "return x * 2 if x.shape[0] > 3 else x - 1", ranged(sized, 4, min=2, max=16),
+        ranged(sized, 4, mark=torch._dynamo.maybe_mark_dynamic),
+    ),
+    "a question that no range answers": (
+        "right for (x.shape[0] % 4) == 0 only", "maybe_mark_dynamic(x, 0)", "return x * 2 if x.shape[0] % 4 == 0 else x",
+        ranged(quartered, 4, min=2, max=16), ranged(quartered, 4, mark=torch._dynamo.maybe_mark_dynamic),
+    ),
+    "one end only": (
+        "", "both min= and max=", "return x * 2", ranged(doubled, 4, max=16), ranged(doubled, 4, min=2, max=16),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reason", "fix", "line", "before", "after"), RANGES.values(), ids=RANGES.keys())
+def test_advice_mends_a_range_that_does_not_hold(reason, fix, line, before, after):
+    """torch ends a call with an error for a marked range; what is told has the size, the line and a mark that is accepted."""
+    (frame,) = watched(before).frames
+    assert frame.outcome == "failed" and reason in frame.reason and fix in frame.fix
+    assert frame.user is not None and frame.user.code == line
+    assert [f.outcome for f in watched(after).frames] == ["compiled"]
+
+
+def test_a_marked_range_is_of_no_line():
+    """torch has the bounds of a mark at the line that used the tensor first: the mark is told instead, and no line is."""
+    row, *_ = why(watched(marked_once({"min": 2, "max": 16}, 4)), "x.shape[0]")
+    assert row.verdict.endswith("range [2, 16]")
+    assert [(f.text, f.user) for f in row.chain if f.kind in ("marked", "range")] == [
+        ("x.shape[0] was marked dynamic, 2 to 16", None)
+    ]
 
 
 # ---- breaks ----------------------------------------------------------------------------------------------------------
