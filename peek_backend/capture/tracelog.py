@@ -122,11 +122,17 @@ class TraceLog:
         return graph if symbols == graph.symbols else msgspec.structs.replace(graph, symbols=symbols)
 
     def _symbol(self, symbol: SymbolInfo, compile_id: str) -> SymbolInfo:
-        fact = self._facts.get((compile_id, symbol.name))
-        if fact is None or fact in symbol.facts:
+        """With the trace's fact where there is none yet: of one that is known, the trace may still have the line.
+
+        Its own words are torch's for how it came about (``range_refined_to_singleton``), those of the shape environment name the
+        op that asked.
+        """
+        told = self._facts.get((compile_id, symbol.name))
+        if told is None:
             return symbol
-        kept = [f for f in symbol.facts if f.kind != "specialised"]
-        return msgspec.structs.replace(symbol, facts=(fact, *kept))
+        own = next((f for f in symbol.facts if f.kind == "specialised"), None)
+        fact = told if own is None else msgspec.structs.replace(own, user=own.user or told.user)
+        return msgspec.structs.replace(symbol, facts=(fact, *[f for f in symbol.facts if f is not own]))
 
 
 def compile_id_of(metadata: dict[str, Any]) -> str | None:

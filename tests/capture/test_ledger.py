@@ -15,7 +15,7 @@ from peek_backend.analysis.stats import stats
 from peek_backend.capture import compat, ledger
 from peek_backend.capture.session import Session
 from peek_backend.capture.tracelog import TraceLog
-from peek_backend.model import SymbolInfo
+from peek_backend.model import Fact, SymbolInfo
 from tests.builders import graph
 
 
@@ -474,6 +474,22 @@ def test_a_fact_of_the_trace_belongs_to_its_compile(compile_id, more):
     graphs = [graph(compile_id=i, symbols=(SymbolInfo("s0"),)) for i in (compile_id, "0/0")]
     facts = [[f.text for s in g.symbols for f in s.facts] for g in log.added_to(graphs)]
     assert facts == [["s0 == 4: asked for"], []]
+
+
+def test_the_trace_takes_nothing_from_a_fact_that_is_known():
+    """A symbol's own fact keeps its words, which name the op that asked; only the line is the trace's, where it has none."""
+    log = TraceLog()
+    stack = [{"line": 7, "name": "f", "filename": "model.py", "loc": "x + y"}]
+    said = {"symbol": "s0", "value": "4", "reason": "range_refined_to_singleton", "user_stack": stack}
+    log.take(
+        SimpleNamespace(
+            metadata={"frame_id": 0, "frame_compile_id": 0, "symbolic_shape_specialization": said}
+        )
+    )
+    known = Fact("specialised", "s0 == 4 (asked by infer_size)")
+    (told,) = log.added_to([graph(compile_id="0/0", symbols=(SymbolInfo("s0", facts=(known,)),))])
+    (fact,) = told.symbols[0].facts
+    assert (fact.text, fact.user.line) == (known.text, 7)
 
 
 def test_every_kind_of_fact_has_a_source():
