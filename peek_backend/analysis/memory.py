@@ -28,13 +28,15 @@ KINDS = (
     "buffers",
     "optimizer state",
     "gradients",
+    "gradients of outputs",
     "inputs",
     "outputs",
     "saved activations",
     "temporaries",
     "scratch",
 )
-"""What memory is for. ``saved activations`` are kept by a forward for its backward, ``scratch`` is gone when its op returns."""
+"""What memory is for. ``gradients of outputs`` is what a backward starts from (its tangents), ``saved activations`` are kept by
+a forward for its backward, ``scratch`` is gone when its op returns."""
 
 STATE_COPIES = {"adamw": 2, "adam": 2, "momentum": 1, "sgd": 0, "none": 0}
 """How many tensors of a parameter's size and dtype each optimizer keeps: Adam's two moments, SGD's momentum (torch.optim)."""
@@ -311,7 +313,9 @@ def _kind(which: str, node: NodeRecord) -> str:
     known = _BY_INPUT.get(source.input_kind or "") if source is not None else None
     if known is not None:
         return known
-    return "saved activations" if which == "backward" and not node.name.startswith("tangents") else "inputs"
+    if which != "backward":
+        return "inputs"
+    return "gradients of outputs" if node.name.startswith("tangents") else "saved activations"
 
 
 def _positions(graph: GraphRecord, start: int) -> dict[int, int]:

@@ -28,6 +28,7 @@ _INKS = {
     "buffers": "movement",
     "optimizer state": "norm",
     "gradients": "attention",
+    "gradients of outputs": "custom",
     "inputs": "input",
     "outputs": "elementwise",
     "saved activations": "reduction",

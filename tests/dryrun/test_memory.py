@@ -128,6 +128,15 @@ def test_work_buffers_by_rules_of_a_kernel_are_named(function, op):
     assert memory_of(torch.sin, KIB).buffered == ()
 
 
+def test_what_a_backward_starts_from_is_named():
+    """The gradient of a result, with which a backward is called, is no input of the step: it has a kind of its own."""
+    memory = memory_of(Wide, "f32[16, 8]", train=True)
+    start = dict(memory.passes)[memory.graphs[0].key]  # the first step of the backward
+    kinds = memory.by_kind(start)
+    assert (kinds["inputs"], kinds["outputs"], kinds["gradients of outputs"]) == (4 * 16 * 8,) * 3
+    assert "gradients of outputs" not in memory.by_kind(0)
+
+
 def test_tied_weights_count_once():
     """A weight that two modules share is one storage and one parameter."""
 
