@@ -6,13 +6,15 @@ inserted op) is folded under it.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
-from peek_backend.model.snapshot import Body, Graph, Input, Node, Type
+from peek_backend.model.snapshot import Body, Call, Graph, Input, Node, Type
 from peek_backend.passes.volatile import is_same_but_volatile
 from peek_backend.snapshot.graphfile_print import fill
 from peek_backend.snapshot.graphfile_types import type_text
@@ -21,6 +23,7 @@ from .edits import Edit, GraphDiff
 from .inputs import is_argument, match_inputs
 from .match import Interner, Matching, Side, longest_increasing
 from .modules import renamed_modules, renamed_path
+from .outputs import paired_gradients, read_outputs
 from .symbols import SymbolMap, TypeComparer, guard_edits, match_symbols, unbacked_range_edits
 from .texts import call_text, change, delta, few, operand_texts, owner, place_key, short
 
@@ -73,6 +76,7 @@ class _Comparison:
         self.modules = modules
         self.old_graph, self.new_graph, self.title, self.inputs = old, new, title, inputs
         self.symbols = symbols
+        self.is_later = isinstance(new, Graph) and new.stage != "dynamo"
         left, right = (
             _open_unbacked if symbols.is_identity else partial(_common, symbols, is_old)
             for is_old in (True, False)
@@ -175,9 +179,12 @@ class _Comparison:
         self.order_of_inputs()
 
     def order_of_inputs(self) -> None:
-        """Arguments in another order are another calling convention; a module's own parameters are handed over by torch."""
+        """Arguments in another order are another calling convention.
+
+        A module's own parameters are handed over by torch, and so is all that a graph of a later stage takes.
+        """
         order = [j for _, j in self.inputs]
-        arguments = [j for j in order if is_argument(self.new.inputs[j])]
+        arguments = [] if self.is_later else [j for j in order if is_argument(self.new.inputs[j])]
         kept = {arguments[k] for k in longest_increasing(arguments)}
         names = [self.new.inputs[j].name for j in arguments if j not in kept]
         if names:
@@ -397,16 +404,29 @@ class _Comparison:
     # Outputs and labels
 
     def output_edits(self) -> None:
-        old, new = self.old.output, self.new.output
-        left, right = [o for o in old.operands if o >= 0], [o for o in new.operands if o >= 0]
-        same = self.same_constants(old.template, new.template) and len(left) == len(right)
-        if same and all(map(self.same_operand, left, right)):
+        old, new = read_outputs(self.old.output), read_outputs(self.new.output)
+        if (
+            self.same_call(old.given, new.given)
+            and self.same_set(old.saved, new.saved)
+            and all(itertools.starmap(self.same_call, paired_gradients(old, new)))
+        ):
             return
         before, after = (
             short(fill(side.output, names))
             for side, names in ((self.old, self.old_names), (self.new, self.new_names))
         )
         self.add(Edit("output:changed", self.title, text="out", old=before, new=after))
+
+    def same_call(self, old: Call, new: Call) -> bool:
+        left, right = [o for o in old.operands if o >= 0], [o for o in new.operands if o >= 0]
+        same = len(left) == len(right) and self.same_constants(old.template, new.template)
+        return same and all(map(self.same_operand, left, right))
+
+    def same_set(self, old: Call, new: Call) -> bool:
+        """Whether two calls have the same operands in any order."""
+        partners = Counter([self.m.new_of[o] for o in old.operands])
+        alike = partners == Counter(new.operands) and self.same_constants(old.template, new.template)
+        return alike or self.same_call(old, new)
 
     def labels_edits(self) -> None:
         """What is told for information only: labels, modules, source lines."""

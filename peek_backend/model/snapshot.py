@@ -168,7 +168,8 @@ class Graph(Struct, frozen=True, gc=False):
 
     ``because`` says why a variant was compiled. ``bodies`` holds those of nested bodies too. ``fixed`` names sizes that torch
     made static although they began as symbols, each with the line that asked, ``reasons`` the conditions on those that stayed;
-    like ``Place.line`` they are known for a fresh capture only.
+    like ``Place.line`` they are known for a fresh capture only. The ``output`` of a later stage ends in ``saved=[…]``, values
+    that go to the backward, or ``gradients={…}`` by input.
     """
 
     frame: str

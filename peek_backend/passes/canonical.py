@@ -26,7 +26,7 @@ from peek_backend.model import snapshot as m
 from peek_backend.snapshot.graphfile_header import UNKNOWN
 
 from .aliases import without_addresses, without_resume
-from .canonical_graph import GraphBuilder
+from .canonical_graph import GraphBuilder, input_names
 
 MAX_CODE = 120
 """Characters of a source line that are kept."""
@@ -55,17 +55,25 @@ def canonicalise(
     frames = _Frames(record.frames, graphs)
     home = _home(graphs)
     reasons = _because(record.recompiles, places)
+    entries = {g.backend_call: input_names(g) for g in record.graphs if g.stage == "dynamo"}
     built = [
         GraphBuilder(
-            graph, frames.of(graph), home, places.place, reasons.get(graph.compile_id or "", "")
+            graph,
+            frames.of(graph),
+            home,
+            places.place,
+            reasons.get(graph.compile_id or "", ""),
+            entries.get(graph.backend_call, ()),
         ).build()
         for graph in graphs
     ]
     built = _told_apart(built)
-    entries = list(_entries(record, graphs, built, places))
     notes = [note for graph in built for note in _notes(graph)]
     return m.Snapshot(
-        name, _env(record.environment, graphs, home, env or {}), tuple(dict.fromkeys(notes)), tuple(entries)
+        name,
+        _env(record.environment, graphs, home, env or {}),
+        tuple(dict.fromkeys(notes)),
+        tuple(_entries(record, graphs, built, places)),
     )
 
 

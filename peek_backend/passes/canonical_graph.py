@@ -52,13 +52,20 @@ class GraphBuilder:
     """Builds one graph of a snapshot.
 
     ``frame`` is its name, resume ordinal and variant, ``home`` the device that goes without saying, ``place`` makes a place
-    of file, line, function and code, ``because`` says why a variant was compiled.
+    of file, line, function and code, ``because`` says why a variant was compiled, ``entries`` are what ``input_names`` gives
+    for the Dynamo graph that a later stage was made of.
     """
 
     def __init__(
-        self, record: GraphRecord, frame: tuple[str, int, int], home: str, place: PlaceOf, because: str
+        self,
+        record: GraphRecord,
+        frame: tuple[str, int, int],
+        home: str,
+        place: PlaceOf,
+        because: str,
+        entries: Sequence[str] = (),
     ):
-        self.record, self.frame, self.place_of = record, frame, place
+        self.record, self.frame, self.place_of, self.entries = record, frame, place, entries
         self.because = because if frame[2] > 1 else ""
         self.names = _symbol_names(record)
         self.gone = {info.name: info.replaced_by for info in record.symbols if info.replaced_by is not None}
@@ -383,10 +390,10 @@ class _Section:
                 self.stands[node.index] = symbol
                 continue
             self.stands[node.index] = len(found)
-            name = node.source.input if node.source is not None and node.source.input else node.name
+            name = _input_name(node)
             held = node.source.input_kind if node.source is not None and "." not in name else ""
             kind = held if held in m.INPUT_KINDS else ""
-            found.append((without_addresses(name), self.graph.types.of(node.value), kind))
+            found.append((name, self.graph.types.of(node.value), kind))
         names = _unique([name for name, _, _ in found])
         return tuple([m.Input(name, *rest) for name, (_, *rest) in zip(names, found, strict=True)])
 
@@ -445,10 +452,28 @@ class _Section:
         return re.sub(r"[A-Za-z_]\w*", lambda word: names.get(word[0], word[0]), template)
 
     def output(self, node: NodeRecord) -> m.Call:
+        """What the graph returns; then, in no order of its own, what a forward saves, and each gradient with its input."""
         operands: list[int] = []
         arg = node.args[0] if len(node.args) == 1 else node.args
-        items = arg if isinstance(arg, tuple) else (arg,)
-        return m.Call(", ".join([self.write(item, operands) for item in items]), tuple(operands))
+        results, saved, gradients = _parted(self.record, arg if isinstance(arg, tuple) else (arg,))
+        words = [self.write(item, operands) for item in results]
+        if saved:
+            # Operands first: they keep their places in the list of operands.
+            words.append(f"saved=[{', '.join(sorted([self.write(item, operands) for item in saved]))}]")
+        if gradients:
+            named = self.named(gradients)
+            pairs = [f"{string(name)}: {self.write(item, operands)}" for name, item in named]
+            words.append(f"gradients={{{', '.join(pairs)}}}")
+        return m.Call(", ".join(words), tuple(operands))
+
+    def named(self, gradients: Sequence[Arg]) -> list[tuple[str, Arg]]:
+        """Each gradient with the name of its input; sizes, which torch passes beside their tensor, have none."""
+        known = self.record.lowering.gradients if self.record.lowering is not None else ()
+        ordinals = known if len(known) == len(gradients) else [None] * len(gradients)
+        names: dict[int | None, str] = dict(enumerate(self.graph.entries))
+        found = [names.get(ordinal, f"#{place}") for place, ordinal in enumerate(ordinals)]
+        kept = [(name, gradient) for name, gradient in zip(found, gradients, strict=True) if name]
+        return list(zip(_unique([name for name, _ in kept]), [gradient for _, gradient in kept], strict=True))
 
     def write(self, arg: Arg, operands: list[int]) -> str:
         """One argument as text; the operands that its slots stand for are added to ``operands``."""
@@ -482,6 +507,32 @@ class _Section:
         """A symbolic size: bare when it is one symbol or a number."""
         text = self.graph.expressions.text(expr)
         return text if SYMBOL.fullmatch(text) or _INTEGER.fullmatch(text) else f"sym({string(text)})"
+
+
+def input_names(record: GraphRecord) -> list[str]:
+    """What a person calls each input of a graph; empty for the size of another input."""
+    return [
+        "" if node.source is not None and node.source.input_kind == "size" else _input_name(node)
+        for node in record.nodes
+        if node.op == "placeholder"
+    ]
+
+
+def _input_name(node: NodeRecord) -> str:
+    name = node.source.input if node.source is not None and node.source.input else node.name
+    return without_addresses(name)
+
+
+def _parted(
+    record: GraphRecord, results: tuple[Arg, ...]
+) -> tuple[tuple[Arg, ...], tuple[Arg, ...], tuple[Arg, ...]]:
+    """The results of a graph that are its caller's, those saved for the backward, and gradients."""
+    info = record.lowering
+    count = 0 if record.stage == "backward" else info.forward_outputs if info is not None else None
+    if info is None or count is None or record.stage not in ("joint", "forward", "backward"):
+        return results, (), ()
+    own, rest = results[:count], results[count:]
+    return (own, rest, ()) if record.stage == "forward" else (own, (), rest)
 
 
 def _word(leaf: Leaf) -> str:

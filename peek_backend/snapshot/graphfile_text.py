@@ -268,3 +268,12 @@ def read_template(template: str) -> list[tuple[str | None, object]]:
     the type (``{"dtype": "float32"}``). Raises Malformed.
     """
     return list(_Template(template).arguments())
+
+
+def argument_texts(template: str) -> list[str]:
+    """The text of each argument of a template, its keyword included. Raises Malformed."""
+    reader, found, start = _Template(template), [], 0
+    for _ in reader.arguments():
+        found.append(template[start : reader.at])
+        start = reader.at + len(", ")
+    return found

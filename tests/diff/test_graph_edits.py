@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from msgspec.structs import replace
 
@@ -20,7 +22,7 @@ def snap(text: str) -> Snapshot:
     """A file from the lines of its graphs; the counts are filled in."""
     lines = text.split("\n")
     graphs = [line for line in lines if line.startswith("graph ")]
-    frames = len({line.partition("   ")[0].partition(" ▸ variant")[0] for line in graphs})
+    frames = len({re.split(r"   | ▸ variant| ▸ stage", line)[0] for line in graphs})
     frames += len({line.split()[1] for line in lines if line.startswith("frame ") and "NOTHING" not in line})
     counts = {
         "frames": frames,

@@ -19,6 +19,7 @@ from peek_backend.model import (
     RecompileInfo,
     Source,
     StackFrame,
+    StageInfo,
     SymInt,
     TupleInfo,
 )
@@ -217,6 +218,41 @@ def test_only_the_last_attempt_counts():
         "f",
         "f ▸ joint",
     ]
+
+
+def test_outputs_of_later_stages_say_what_they_are():
+    """A forward's saved values stand apart from its results, a gradient with its input; that of a size is left out."""
+
+    def stage(name: str, info: StageInfo, inputs: str, outputs: int):
+        g = GraphBuilder("f", compile_id="0/0", stage=name, lowering=info)
+        refs = [g.input(name, tensor(4)) for name in inputs]
+        results = [
+            g.call(f"aten.{k}", *refs, value=tensor(4)) for k in ("sin", "cos", "tan", "exp")[:outputs]
+        ]
+        g.output(*results, refs[0])
+        return g.graph()
+
+    dynamo = GraphBuilder("f", compile_id="0/0")
+    refs = [
+        dynamo.input(name, tensor(4), **how) for name, how in (("x", {}), ("s", {"kind": "size"}), ("y", {}))
+    ]
+    dynamo.output(refs[0])
+    graphs = (
+        dynamo.graph(),
+        stage("joint", StageInfo(forward_outputs=1, gradients=(0, 1, 2)), "xy", 3),
+        stage("forward", StageInfo(forward_outputs=2), "xy", 2),
+        stage("backward", StageInfo(gradients=(2, 1, 0)), "xy", 2),
+        stage("inference", StageInfo(forward_outputs=1), "xy", 1),
+    )
+    found = canonicalise(capture(*graphs), stages=("joint", "forward", "backward", "inference"))
+    outs = [line for line in print_graph(found).splitlines() if line.startswith("  out")]
+    assert outs == [
+        '  out  %sin, gradients={"x": %cos, "y": x}',
+        "  out  %sin, %cos, saved=[x]",
+        '  out  gradients={"y": %sin, "x": x}',
+        "  out  %sin, x",
+    ]
+    assert print_graph(parse_graph(print_graph(found))) == print_graph(found)
 
 
 def test_breaks_and_skipped_frames():

@@ -144,14 +144,17 @@ if __name__ == "__main__":
 
     if len(sys.argv) > 2:
         torch._dynamo.config.canonicalize_output_graph_node_order = sys.argv[2] == "canonical"
+    stages = sys.argv[3:]
     folder = Path(sys.argv[1])
     folder.mkdir()
     sources = [calls(), *[globals()[name]() for name in ("more", "models") if name in globals()]]
     for source in sources:
         for name, fn, args, kwargs, dynamic in source:
-            with torch.no_grad():
-                found = pin(fn, [(args, kwargs)], dynamic=dynamic)
-            text = print_graph(canonicalise(found.record, name=name, root=str(Path(__file__).parent), env=found.env))
+            with torch.set_grad_enabled(bool(stages)):
+                found = pin(fn, [(args, kwargs)], dynamic=dynamic, stages=stages)
+            root = str(Path(__file__).parent)
+            kept = ("dynamo", *stages)
+            text = print_graph(canonicalise(found.record, name=name, root=root, stages=kept, env=found.env))
             (folder / f"{name}.graph").write_text(text, encoding="utf-8")
 """
 
@@ -236,15 +239,29 @@ def test_a_hundred_programs_under_other_names_are_empty_diffs(tmp_path):
     check_empty(tmp_path / "a/out", tmp_path / "elsewhere/out", least=100)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_a_hundred_programs_in_torchs_own_order_are_empty_diffs(tmp_path):
-    """With torch's canonical order of nodes on and off (torch 2.14 and later, torch/fx/passes/canonicalize.py)."""
-    require("transformers")
+@pytest.fixture
+def own_order():
+    """Skips where torch has no canonical order of nodes (2.14 and later have: torch/fx/passes/canonicalize.py)."""
     from torch._dynamo import config
 
     if not hasattr(config, "canonicalize_output_graph_node_order"):
         pytest.skip("this torch has no canonical order of its own")
+
+
+def test_later_stages_in_torchs_own_order_are_empty_diffs(tmp_path, own_order):
+    """Saved values and gradients come in the order of the inputs, which is told of Dynamo's graph alone."""
+    stages = ("joint", "forward", "backward", "inference")
+    for order in ("as traced", "canonical"):
+        found = snapshots(tmp_path / order, FEW, "0", order, *stages)
+        assert sum(b"gradients={" in data for data in found.values()) > 0
+    check_empty(tmp_path / "as traced/out", tmp_path / "canonical/out", least=6, but="input:order")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_hundred_programs_in_torchs_own_order_are_empty_diffs(tmp_path, own_order):
+    """With torch's canonical order of nodes on and off."""
+    require("transformers")
     snapshots(tmp_path / "off", many_programs(), "0", "as traced")
     snapshots(tmp_path / "on", many_programs(), "0", "canonical")
     # Torch's own order puts a parameter of the module itself, which has a name like an argument's, behind the arguments.
