@@ -148,3 +148,25 @@ def test_a_cut_name_keeps_its_end(open_page):
     assert cell.get_attribute("title").endswith(cell.locator(".tail").inner_text())
     tail, whole = cell.locator(".tail").bounding_box(), cell.bounding_box()
     assert tail["x"] + tail["width"] <= whole["x"] + whole["width"] + 1
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_guard_reads_in_whole_words(open_page, width):
+    """However narrow the window, the kind of a guard and the line that it comes from are not broken, and nothing goes out."""
+    opened = open_page(capture(100), "#v=symbols", width=width)
+    rows = opened.tab.evaluate(
+        """[...document.querySelectorAll('.conditions tbody tr')].map((row) => {
+             const lines = (cell) => {
+               const range = document.createRange();
+               range.selectNodeContents(cell);
+               return new Set([...range.getClientRects()].filter((r) => r.width).map((r) => Math.round(r.top / 8))).size;
+             };
+             const cells = [...row.children];
+             return {
+               broken: cells.slice(2).some((cell) => lines(cell) > 1),
+               right: Math.max(...cells.map((cell) => cell.getBoundingClientRect().right)),
+             };
+           })"""
+    )
+    assert len(rows) >= 3
+    assert [row for row in rows if row["broken"] or row["right"] > width] == []

@@ -372,6 +372,67 @@ def test_the_theme_follows_the_system_and_the_switch(open_page):
     assert opened.js("document.documentElement.dataset.theme") == "light"
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_text_can_be_read_on_its_ground(open_page, theme):
+    """Each colour of text has contrast 4.5 on every ground that it stands on, and lines between boxes 3 (WCAG 2.2, 1.4.3 and 1.4.11)."""
+    opened = open_page(capture(20), "#v=graph", theme=theme)
+    opened.js("(app.graphView.paint(), 0)")
+    texts = {
+        "bg": ("ink", "ink2", "ink3", "accent", "good", "warn", "bad"),
+        "fill": ("ink", "ink2", "ink3", "accent"),
+        "canvas": ("ink", "ink2", "ink3"),
+        "group": ("ink", "ink2", "ink3"),
+        "group2": ("ink", "ink2", "ink3"),
+        "card": ("ink", "ink2", "ink3", "param", "port"),
+        "raised": ("ink", "ink2", "ink3", "accent"),
+    }
+    names = {*texts, *(name for all_of in texts.values() for name in all_of), "edge"}
+    colours = opened.tab.evaluate(
+        """(names) => { const e = document.createElement('i'); document.body.append(e);
+             const read = (n) => { e.style.color = `var(--${n})`; return getComputedStyle(e).color.match(/\\d+/g).map(Number); };
+             return Object.fromEntries(names.map((n) => [n, read(n)])); }""",
+        sorted(names),
+    )
+    pairs = [(name, ground, 4.5) for ground, all_of in texts.items() for name in all_of]
+    pairs += [("edge", ground, 3) for ground in ("canvas", "group", "group2")]
+    ratios = {(name, ground): contrast(colours[name], colours[ground]) for name, ground, _ in pairs}
+    assert [pair for *pair, least in pairs if ratios[tuple(pair)] < least] == []
+
+
+def contrast(one: list[int], other: list[int]) -> float:
+    """WCAG's ratio of two sRGB colours, 1 to 21 (https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio)."""
+
+    def luminance(rgb: list[int]) -> float:
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in rgb)]
+        return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_a_long_name_shows_whole_in_its_box_or_under_the_pointer(open_page):
+    """A box has room for the longest names of ATen; one that is longer still loses its middle, and the tooltip has all of it."""
+    long = "aten._scaled_dot_product_flash_attention_for_cpu_backward"
+    longer = f"{long}_{'x' * 40}"
+    record = capture(20)
+    first, *others = record.graphs
+    named = {6: f"{long}.default", 7: longer}
+    nodes = [replace(n, target=named.get(n.index, n.target)) for n in first.nodes]
+    first = replace(first, nodes=tuple(nodes))
+    opened = open_page(replace(record, graphs=(first, *others)), "#v=graph")
+    title = lambda i: opened.js(f"app.graphView.current.sizes.leafText({i}).title")  # noqa: E731
+    shown = lambda i: opened.js(  # noqa: E731
+        f"(({{ sizes, layout }}) => sizes.width(sizes.leafText({i}).title, '600 12px system-ui') + 18 <="
+        f" layout.find({i}).box.right + layout.find({i}).box.left)(app.graphView.current)"
+    )
+    assert title(6) == long
+    assert "…" in title(7)
+    assert shown(6)
+    x, y = opened.js("probe.bring(7)")
+    opened.tab.mouse.move(x + 20, y + 8)
+    assert longer in opened.tab.locator(".tip").inner_text()
+
+
 def test_export_gives_svg_png_and_dot(open_page, tmp_path):
     """Each export is a file of its kind with the visible boxes in it; the SVG is well-formed XML."""
     from xml.etree import ElementTree

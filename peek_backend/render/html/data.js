@@ -100,6 +100,11 @@ export class Graph {
   label(i) {
     return this.text("label", i);
   }
+  /** The label of a node, or its target where that is too long for a label. */
+  whole(i) {
+    const label = this.label(i);
+    return label.includes("…") ? this.text("target", i) : label;
+  }
   short(i) {
     return this.label(i).replace(/^operator\./, "");
   }

@@ -457,7 +457,7 @@ export class GraphView {
         this.tip,
         h("b", graph.text("input", item) || graph.name(item)),
         " ",
-        h("span.muted", graph.label(item)),
+        h("span.muted", graph.whole(item)),
         h("div.mono", value?.full ?? ""),
         h(
           "div.muted",

@@ -76,7 +76,7 @@ export class Panel {
     const { graph } = app;
     const input = graph.text("input", i);
     return [
-      this.head(input || graph.label(i), `${graph.name(i)} · ${graph.op(i)} · #${i}`, app.kindName(i)),
+      this.head(input || graph.whole(i), `${graph.name(i)} · ${graph.op(i)} · #${i}`, app.kindName(i)),
       h(
         "div.acts",
         h("button.plain", { onclick: () => app.reach("up"), "aria-pressed": app.state.reach === "up" }, "Ancestors"),

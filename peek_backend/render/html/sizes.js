@@ -13,9 +13,9 @@ export const FONT = {
   badge: `600 10.5px ${SANS}`,
 };
 const MIN_W = 74;
-const MAX_W = 440;
-/** Characters of a name that a box makes room for: all of `aten._scaled_dot_product_flash_attention_backward.default`. */
-const NAME = 56;
+const MAX_W = 470;
+/** Characters of a name that a box makes room for: all of `aten._scaled_dot_product_flash_attention_for_cpu_backward`. */
+const NAME = 60;
 const CLASS = 40;
 
 /** `text` in at most `limit` characters; what is too long loses its middle. */
