@@ -374,7 +374,7 @@ def test_the_theme_follows_the_system_and_the_switch(open_page):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_text_can_be_read_on_its_ground(open_page, theme):
-    """Each colour of text has contrast 4.5 on every ground that it stands on, and lines between boxes 3 (WCAG 2.2, 1.4.3 and 1.4.11)."""
+    """Each colour of text has contrast 4.5 on every ground that it stands on, and lines between boxes 3 (WCAG 1.4.3, 1.4.11)."""
     opened = open_page(capture(20), "#v=graph", theme=theme)
     opened.js("(app.graphView.paint(), 0)")
     texts = {
