@@ -28,13 +28,15 @@ _INKS = {
     "buffers": "movement",
     "optimizer state": "norm",
     "gradients": "attention",
-    "gradients of outputs": "custom",
+    "gradients of outputs": "attention",
     "inputs": "input",
     "outputs": "elementwise",
     "saved activations": "reduction",
     "temporaries": "random",
     "scratch": "control",
 }
+_FAINT = "gradients of outputs"
+"""The kind that shares its ink with another, and has the light shade of it."""
 
 
 def memory_svg(memory: Timeline) -> str:
@@ -100,8 +102,7 @@ class _Chart:
             if kind not in series:
                 continue
             top = [low + series[kind][step] for low, (_, step, _) in zip(base, self.columns, strict=True)]
-            ink = LIGHT.inks[_INKS[kind]]
-            yield f'<path d="{self._outline(base, top)}" fill="{ink.border}" fill-opacity="0.8"><title>{kind}</title></path>'
+            yield f'<path d="{self._outline(base, top)}" fill="{_fill(kind)}" fill-opacity="0.8"><title>{kind}</title></path>'
             base = top
 
     def _outline(self, base: Sequence[int], top: Sequence[int]) -> str:
@@ -149,10 +150,14 @@ class _Chart:
             wide = 30 + _CELL * len(label)
             if x + wide > WIDTH - _RIGHT:
                 x, y = float(_LEFT), y + 20
-            ink = LIGHT.inks[_INKS[kind]].border
-            yield f'<rect x="{x:.1f}" y="{y - 10:.1f}" width="12" height="12" fill="{ink}" fill-opacity="0.8"/>'
+            yield f'<rect x="{x:.1f}" y="{y - 10:.1f}" width="12" height="12" fill="{_fill(kind)}" fill-opacity="0.8"/>'
             yield _text(x + 18, y, label)
             x += wide
+
+
+def _fill(kind: str) -> str:
+    ink = LIGHT.inks[_INKS[kind]]
+    return ink.fill if kind == _FAINT else ink.border
 
 
 def _columns(memory: Timeline) -> list[tuple[int, int, int]]:

@@ -239,6 +239,14 @@ def test_the_legend_names_every_colour():
     assert all(any(t.startswith(kind) for t in texts) for kind in kinds)
 
 
+def test_every_kind_has_a_colour_of_its_own():
+    """No two kinds of memory are drawn alike."""
+    from peek_backend.analysis.memory import KINDS
+    from peek_backend.render.memory_svg import _fill
+
+    assert len({_fill(kind) for kind in KINDS}) == len(KINDS)
+
+
 def test_a_graph_without_ops_has_a_picture():
     """A function that returns its input takes the input's memory and draws a picture that says so."""
     cost = peek_backend.dryrun(lambda x: x.view(-1)[:0], "f32[16]").cost
