@@ -12,12 +12,15 @@ from .render.diff_markdown import render_summary
 
 def github_prefix(root: Path) -> str:
     """The folder of the project within the checkout, with a slash behind it; empty for its top."""
-    workspace = os.environ.get("GITHUB_WORKSPACE", "")
-    if not workspace:
-        return ""
+    inside = github_path(root, root)
+    return "" if inside in ("", ".") else f"{inside}/"
+
+
+def github_path(path: Path, root: Path) -> str:
+    """``path`` from the top of the checkout, or of the project where no workflow says; empty for what lies outside."""
+    top = Path(os.environ.get("GITHUB_WORKSPACE") or root)
     with contextlib.suppress(ValueError, OSError):
-        inside = root.resolve().relative_to(Path(workspace).resolve()).as_posix()
-        return "" if inside == "." else f"{inside}/"
+        return path.resolve().relative_to(top.resolve()).as_posix()
     return ""
 
 

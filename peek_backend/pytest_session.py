@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from .errors import PeekError
-from .github import github_prefix, summarise_on_github
+from .github import github_path, github_prefix, summarise_on_github
 from .pinned import Outcome, base_for, in_ci, project_policy, shown, without_unused
 from .render.diff_github import MAX_COMMANDS, render_github
 from .render.diff_markdown import render_markdown
@@ -31,7 +31,9 @@ def told_to_github(outcome: Outcome, root: Path) -> dict[str, Any]:
     if os.environ.get("GITHUB_ACTIONS") != "true" or outcome.verdict is None:
         return {}
     return {
-        "github": render_github([outcome.verdict], prefix=github_prefix(root)),
+        "github": render_github(
+            [(outcome.verdict, github_path(outcome.slot.path, root))], prefix=github_prefix(root)
+        ),
         "markdown": render_markdown(without_unused(outcome.verdict), where_is=shown(outcome.slot.path)),
     }
 
@@ -162,14 +164,15 @@ class SnapshotSession:
 def worst_first(commands: Sequence[Sequence[str]], limit: int = MAX_COMMANDS) -> list[str]:
     """Of the annotations of several snapshots at most ``limit``: errors first, of each snapshot its worst before any's second.
 
-    What several snapshots say of one line, as when they hold the same layer, is said once.
+    What several snapshots say of one line, as when they hold the same layer, is said once; so is what they say of no line.
     """
     found: dict[tuple[str, str], tuple[bool, int, str]] = {}
     for own in commands:
-        for place, line in enumerate(own):
+        for rank, line in enumerate(own):
             properties, _, message = line.removeprefix("::").partition("::")
-            key = (properties.partition("title=")[0], message)
-            found.setdefault(key, (not line.startswith("::error"), place, line))
+            place = properties.partition("title=")[0]
+            key = ("" if place.endswith(f"{SUFFIX},") else place, message)
+            found.setdefault(key, (not line.startswith("::error"), rank, line))
     ranked = sorted(found.values(), key=lambda entry: entry[:2])
     return [line for _, _, line in ranked[:limit]]
 

@@ -119,7 +119,7 @@ def _run_again(slot: Slot, found: Snapshot, where: Project, report: Report, *, s
         report.codes.add(NOTHING)
     elif outcome.failed and in_ci():  # elsewhere it waits now, and is told with what waits
         report.codes.add(FAILED)
-        report.pairs.append(Pair(shown(slot.path), outcome.verdict, outcome.diff))
+        report.pairs.append(Pair(shown(slot.path), outcome.verdict, outcome.diff, file=slot.path))
 
 
 def _look_at_waiting(slot: Slot, where: Project, report: Report, *, strict: bool) -> None:
@@ -133,5 +133,5 @@ def _look_at_waiting(slot: Slot, where: Project, report: Report, *, strict: bool
         report.codes.add(MISSING)
     else:
         if all(pair.path != shown(slot.path) for pair in report.pairs):
-            report.pairs.append(Pair(shown(slot.path), one.verdict, one.diff))
+            report.pairs.append(Pair(shown(slot.path), one.verdict, one.diff, file=slot.path))
         report.codes.add(FAILED if one.verdict.failed else SAME)

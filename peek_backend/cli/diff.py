@@ -16,6 +16,7 @@ from ..errors import PeekError, unknown_name
 from ..options import resolve, wants_color
 from ..pinned import project_policy, project_root, without_unused
 from ..snapshot.atomic import write_bytes
+from ..snapshot.store import SUFFIX
 from .operands import Missing, Side, sides
 from .output import tell, write_stdout
 from .places import Read, located, revision, working_tree
@@ -91,13 +92,17 @@ def _width() -> int:
 
 @dataclass(frozen=True)
 class Pair:
-    """One snapshot on both sides. ``path`` is empty for two single files; ``only`` says on which side it is when not on both."""
+    """One snapshot on both sides. ``path`` is empty for two single files; ``only`` says on which side it is when not on both.
+
+    ``file`` is the snapshot's own, None where two captures are compared.
+    """
 
     path: str
     verdict: Verdict | None = None
     diff: Diff | None = None
     only: str = ""
     nothing: bool = False
+    file: Path | None = None
 
 
 def _sources(new: Side, root: Path) -> Read:
@@ -116,7 +121,10 @@ def _pairs(left: Side, right: Side, policy: Policy, strict: bool, read: Read) ->
         found = compare(left.files[path](), new)
         nothing = any(entry.state == "NOTHING" for entry in new.skipped)
         judged = located(verdict(found, policy, strict=strict), read)
-        yield Pair(path, without_unused(judged) if path else judged, found, nothing=nothing)
+        judged = without_unused(judged) if path else judged
+        files = (side.at / path for side in (right, left))
+        file = next((file for file in files if file.suffix == SUFFIX), None)
+        yield Pair(path, judged, found, nothing=nothing, file=file)
 
 
 def _check_overlap(left: Side, right: Side, old: str, new: str | None) -> None:
@@ -227,11 +235,15 @@ class Show:
 
     def as_github(self, pairs: Sequence[Pair]) -> str:
         """The commands; the whole Markdown goes to the job's summary where GitHub gives a file for it."""
-        from ..github import github_prefix, summarise_on_github
+        from ..github import github_path, github_prefix, summarise_on_github
         from ..render.diff_github import render_github
 
         summarise_on_github(self.markdown_texts(pairs))
-        verdicts = [p.verdict for p in pairs if p.verdict is not None]
+        verdicts = [
+            (p.verdict, github_path(p.file, self.root) if p.file is not None else "")
+            for p in pairs
+            if p.verdict is not None
+        ]
         return render_github(verdicts, prefix=github_prefix(self.root))
 
     def as_html(self, pairs: Sequence[Pair]) -> str:

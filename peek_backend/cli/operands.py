@@ -26,11 +26,12 @@ class Missing(PeekError):
 class Side:
     """One operand. ``files`` maps the path within a folder to what reads it; a single file has the path ``""``.
 
-    ``capture`` is where a single file's whole capture is read from, where it has one, ``revision`` what git calls the commit
-    that it is read from, empty for the working tree.
+    ``at`` is the folder or file as it is called in the working tree, ``capture`` where a single file's whole capture is read
+    from, where it has one, ``revision`` what git calls the commit that it is read from, empty for the working tree.
     """
 
     label: str
+    at: Path
     files: Mapping[str, Callable[[], Snapshot]] = field(default_factory=dict)
     capture: Path | None = None
     revision: str = ""
@@ -67,13 +68,13 @@ def side(text: str, *, snapshots_only: bool = False) -> Side:
         return _in_git(text)
     path = Path(text)
     if path.is_dir():
-        return Side(text, _in_folder(path, snapshots_only))
+        return Side(text, path, _in_folder(path, snapshots_only))
     if not path.exists():
         raise Missing(
             f"there is no {text}", "the snapshot is missing", "write it with pytest … --peek-update=new"
         )
     capture = None if path.suffix == SUFFIX else path
-    return Side(text, {"": lambda: read_snapshot(path)}, capture)
+    return Side(text, path, {"": lambda: read_snapshot(path)}, capture)
 
 
 def _in_folder(folder: Path, snapshots_only: bool) -> dict[str, Callable[[], Snapshot]]:
@@ -140,7 +141,7 @@ def _in_git(text: str) -> Side:
     )
     names = [name for name in listed.split("\0") if name]
     if names == [path]:
-        return Side(text, {"": _blob(commit, path, f"{revision}:{path}")}, revision=commit)
+        return Side(text, Path(path), {"": _blob(commit, path, f"{revision}:{path}")}, revision=commit)
     if path != "." and not names:
         raise Missing(
             f"there is no {path} in {revision}",
@@ -153,7 +154,7 @@ def _in_git(text: str) -> Side:
         folder = PurePosixPath(project_policy(project_root(Path.cwd())).dir).name
         wanted = [name for name in wanted if folder in PurePosixPath(name).parts]
     files = {n.removeprefix(prefix): _blob(commit, n, f"{revision}:{n}") for n in wanted}
-    return Side(text, files, revision=commit)
+    return Side(text, Path(path), files, revision=commit)
 
 
 def _blob(commit: str, path: str, where: str) -> Callable[[], Snapshot]:

@@ -1,4 +1,4 @@
-"""Verdicts as GitHub workflow commands: annotations on the user's lines.
+"""Verdicts as GitHub workflow commands: annotations on the user's lines, or on the snapshot where no line is known.
 
 GitHub shows ten errors and ten warnings of a step, so at most ten commands are written, worst first, one a group.
 https://docs.github.com/actions/reference/workflow-commands-for-github-actions
@@ -17,30 +17,33 @@ MAX_COMMANDS = 10
 _COMMANDS = {"fail": "error", "warn": "warning"}
 
 
-def render_github(verdicts: Iterable[Verdict], *, prefix: str = "", limit: int = MAX_COMMANDS) -> str:
+def render_github(
+    verdicts: Iterable[tuple[Verdict, str]], *, prefix: str = "", limit: int = MAX_COMMANDS
+) -> str:
     """The commands, one a line; empty when nothing fails or warns.
 
-    ``prefix`` is the folder of the project within the repository, with a slash behind it.
+    Each verdict comes with its snapshot's path in the repository, empty where it has none. ``prefix`` is the folder of the
+    project within the repository, with a slash behind it.
     """
     found = [
-        (finding, verdict)
-        for verdict in verdicts
+        (finding, verdict.name, snapshot)
+        for verdict, snapshot in verdicts
         for finding in verdict.findings
         if finding.level in _COMMANDS
     ]
-    found.sort(key=lambda pair: LEVELS.index(pair[0].level))
-    lines = [_command(finding, verdict, prefix) for finding, verdict in found[:limit]]
+    found.sort(key=lambda entry: LEVELS.index(entry[0].level))
+    lines = [_command(finding, name, snapshot, prefix) for finding, name, snapshot in found[:limit]]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _command(finding: Finding, verdict: Verdict, prefix: str) -> str:
+def _command(finding: Finding, name: str, snapshot: str, prefix: str) -> str:
     group, place = finding.group, group_place(finding.group)
-    properties = []
-    if place is not None and place.file:
-        properties.append(f"file={_property(prefix + place.file)}")
-        if place.line:
-            properties.append(f"line={place.line}")
-    properties.append(f"title={_property(f'{verdict.name}: {words(finding)}')}")
+    has_place = place is not None and place.file
+    file = prefix + place.file if has_place else snapshot
+    properties = [f"file={_property(file)}"] if file else []
+    if has_place and place.line:
+        properties.append(f"line={place.line}")
+    properties.append(f"title={_property(f'{name}: {words(finding)}')}")
     parts = [where(group), subject(group), change(group), *notes(group)]
     message = "  ".join(part for part in parts if part) or words(finding)
     return f"::{_COMMANDS[finding.level]} {','.join(properties)}::{_data(message)}"

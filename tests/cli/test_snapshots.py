@@ -195,6 +195,27 @@ class TestGit:
         (committed / "model.py").write_text("\n\n" + source)
         assert "file=model.py,line=6," in peek("diff", "git:HEAD~1", "git:HEAD", "--format", "github").out
 
+    def test_an_edit_without_a_line_is_on_the_snapshot(self, peek, committed, monkeypatch):
+        """GitHub's annotation of what no source line made names the snapshot, by its path in the checkout."""
+        file = f"{BASE}/test_a/test_one.graph"
+        record = capture(transformer(1))
+        jsonfile.write(committed / "now.json", record)
+        (committed / file).write_text(graph(1).replace("i64[s0, 16]", "i32[s0, 16]"))
+        git("commit", "-qam", "changed")
+        monkeypatch.setenv("GITHUB_WORKSPACE", str(committed.parent))
+        for what in (
+            ("git:HEAD~1",),
+            ("git:HEAD~1", "git:HEAD"),
+            (f"git:HEAD~1:{file}", file),
+            ("now.json", file),
+            (file, "now.json"),
+        ):
+            out = peek("diff", *what, "--format", "github").out
+            assert f"::error file={committed.name}/{file},title=" in out, what
+        slot(committed).keep_pending(graph(1))
+        out = peek("check", "--format", "github").out
+        assert f"::error file={committed.name}/{file},title=test_one%3A dtype changed" in out
+
     @pytest.mark.parametrize("name", ["git:nowhere", "git:", "git:--all"])
     def test_no_such_revision(self, peek, committed, name):
         """An unknown revision, an empty one and one that git would take for an option are refused with a message."""

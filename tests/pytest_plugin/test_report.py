@@ -90,6 +90,8 @@ def test_each_snapshot_gets_its_worst_annotation_first():
     assert len(found) == 10
     assert found[:3] == [one[0], one[1], two[1]]
     assert worst_first([three, two]) == [*two, *three]
+    whole = [[f"::error file={name}.graph,title={name}::input added"] for name in "ab"]
+    assert worst_first(whole) == whole[0]
 
 
 def test_a_summary_stays_below_the_limit(tmp_path):

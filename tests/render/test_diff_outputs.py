@@ -189,26 +189,27 @@ def test_markdown_keeps_its_table(hostile: str):
 
 
 def test_github_commands_are_at_most_ten_worst_first():
-    """One command a group, errors before warnings, on the user's line."""
+    """One command a group, errors before warnings, on the user's line, or where none is known on the snapshot."""
     warnings = [Edit("type:stride", text=f"w{'abcdefgh'[k]}()") for k in range(8)]
     errors = [
         Edit("op:added", text=f"e{'abcdefgh'[k]}()", place=Place("model.py", "f", "x", 7 + k))
         for k in range(6)
     ]
     lines = render_github(
-        [verdict(diff_of(*warnings)), verdict(diff_of(*errors))], prefix="pkg/"
+        [(verdict(diff_of(*warnings)), "a.graph"), (verdict(diff_of(*errors)), "b.graph")], prefix="pkg/"
     ).splitlines()
     assert len(lines) == 10
     assert [line.startswith("::error ") for line in lines] == [True] * 6 + [False] * 4
     assert lines[0] == "::error file=pkg/model.py,line=7,title=test_mlp[dynamic]%3A op added::ea()"
-    assert render_github([verdict(diff_of(Edit("name", text="nodes")))]) == ""
+    assert lines[6] == "::warning file=a.graph,title=test_mlp[dynamic]%3A strides changed::wa()"
+    assert render_github([(verdict(diff_of(Edit("name", text="nodes"))), "a.graph")]) == ""
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_github_commands_cannot_be_broken_out_of(hostile: str):
     """A hostile name makes no second command and no second property."""
     edit = Edit("op:added", text=hostile, place=Place(hostile, "f", "", 3))
-    text = render_github([verdict(diff_of(edit, name=hostile))])
+    text = render_github([(verdict(diff_of(edit, name=hostile)), "")])
     assert text.count("\n") == 1
     head = re.fullmatch(r"::error file=([^,:]*),line=3,title=([^,:]*)::(.*)\n", text)
     assert head, text
@@ -233,4 +234,4 @@ def test_a_real_diff_goes_through_every_output():
     assert "op changed" in render_text(found)
     assert "`.cos(y) → .tan(y)`" in render_markdown(found)
     assert json.loads(render_json(found, diff))["findings"][0]["new"] == ".tan(y)"
-    assert "::error title=" in render_github([found])
+    assert "::error title=" in render_github([(found, "")])
