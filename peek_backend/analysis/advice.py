@@ -30,6 +30,8 @@ _PRINT = (
 _LOGGING = (
     "torch._dynamo.config.ignore_logging_functions.add(...) leaves the call out of compiled code; or move it out of the function",
 )
+# 2.8 knows this name only; later it is another one of ignore_logging_functions.
+_LOGGER_METHOD = (_LOGGING[0].replace("ignore_logging_functions", "ignore_logger_methods"),)
 _BLOCKS = {
     "loop": "move it out of the loop: inside one, a break leaves the whole frame in eager",
     "try": "move it out of the try block: inside one, a break leaves the whole frame in eager",
@@ -47,6 +49,7 @@ _BY_REASON: tuple[tuple[str, tuple[str, ...]], ...] = (
         "torch.compiler.disable()`",
         ("the program asks for it: remove torch.compiler.disable, or call the function outside",),
     ),
+    ("not supported for non-export cases", _LOGGER_METHOD),
     (
         "Unsupported method call",
         ("move the call out of the compiled function, or wrap it in torch.compiler.disable",),

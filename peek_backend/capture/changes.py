@@ -243,7 +243,7 @@ _BY_TEXT = {
     "grad mode": "call it under the same grad mode each time",
     "marked": "mark the dims before the first call",
     "is_contiguous": "call .contiguous() before the call",
-    "BACKEND_MATCH": "compile the function once, with one backend object",
+    "another backend": "compile the function once, with one backend object",
     "Duplicate tensor": "two arguments are the same tensor in one call and not in the other: pass a clone",
 }
 

@@ -642,8 +642,8 @@ BREAKS = {
     "a shape of data, as a mask": Mended("mask keeps the shape", selecting, masking),
     "print": Mended("reorderable_logging_functions.add(print)", printing, printing, {"reorderable_logging_functions": {print}}),
     "a logger": Mended(
-        "ignore_logging_functions.add(...)", logging_, logging_,
-        {"ignore_logging_functions": {logging.Logger.warning, log.warning}}
+        "ignore_logger_methods.add(...)", logging_, logging_,
+        {"ignore_logger_methods": {logging.Logger.warning, log.warning}}
     ),
     "a break on request": Mended("remove the call", breaking, not_breaking),
     "a disabled function": Mended("remove torch.compiler.disable", calling_disabled, calling_enabled),

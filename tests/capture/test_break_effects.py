@@ -92,7 +92,7 @@ def test_advice_for_a_librarys_line_is_a_setting_or_the_users_call():
         user=StackFrame("/src/train.py", 7, "step", "loss = model(ids).loss"),
     )
     first, second = rewrites(event)
-    assert first.startswith("torch._dynamo.config.ignore_logging_functions")
+    assert first.startswith("torch._dynamo.config.ignore_logger_methods")
     assert "move it out" not in first
     assert "transformers's own" in second
     assert "loss = model(ids).loss" in second
