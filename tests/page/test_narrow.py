@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from tests.page.synthetic import capture, fan_out
 
@@ -170,3 +171,20 @@ def test_a_guard_reads_in_whole_words(open_page, width):
     )
     assert len(rows) >= 3
     assert [row for row in rows if row["broken"] or row["right"] > width] == []
+
+
+def test_ops_of_two_stages_show_whole_on_a_phone(open_page):
+    """Side by side at 390 px the names of ops are what a row shows: none of ATen's usual ones is cut."""
+    before, _ = capture(100).graphs
+    named = [
+        replace(n, target="aten.var_mean.correction" if n.op == "call_function" else n.target)
+        for n in before.nodes
+    ]
+    after = replace(before, stage="post_grad", nodes=tuple(named))
+    opened = open_page(replace(capture(100), graphs=(before, after)), "#v=stages&b=1", width=390)
+    opened.until("document.querySelectorAll('.column .row').length > 20")
+    cut = opened.tab.evaluate(
+        """[...document.querySelectorAll('.column .row .name')].filter((e) => e.scrollWidth > e.clientWidth + 1)
+             .map((e) => e.textContent).filter((text) => text.length <= 24)"""
+    )
+    assert cut == []
