@@ -197,8 +197,7 @@ class _Comparison:
     def input_edits(self, before: Input, after: Input, position: int) -> None:
         for kind in self.types.compare(before.type, after.type):
             self.add(self.input_edit(kind, after, type_text(before.type), type_text(after.type)), position)
-        told = renamed_path(before.name, self.modules) if self.modules else before.name
-        if told != after.name and isinstance(self.new_graph, Graph):
+        if renamed_path(before.name, self.modules) != after.name and isinstance(self.new_graph, Graph):
             self.add(
                 Edit(
                     "input:renamed",
@@ -437,7 +436,7 @@ class _Comparison:
             if a.label != b.label:
                 if a.module == b.module:
                     names += 1
-                elif not self.modules or renamed_path(a.module, self.modules) != b.module:
+                elif renamed_path(a.module, self.modules) != b.module:
                     modules += 1
             if a.place is not b.place and place_key(a.place) != place_key(b.place):
                 lines.add((place_key(a.place), place_key(b.place)))

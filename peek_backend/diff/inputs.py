@@ -21,7 +21,7 @@ def match_inputs(
     if by_position and len(old) == len(new) and all(map(_alike, old, new)):
         return [(i, i) for i in range(len(old))]
     names = {entry.name: j for j, entry in enumerate(new)}
-    now = [renamed_path(entry.name, modules) if modules else entry.name for entry in old]
+    now = [renamed_path(entry.name, modules or {}) for entry in old]
     pairs = [(i, names[name]) for i, name in enumerate(now) if name in names]
     for key in (_shape_key, _kind_key):
         left, right = {i for i, _ in pairs}, {j for _, j in pairs}

@@ -41,9 +41,8 @@ class Side:
     """One graph taken apart for matching.
 
     Positions count inputs, then nodes, as operands do. ``calls`` and ``targets`` number each node's (target, template) and
-    target, ``operands`` are without bodies. ``modules`` are new names of
-    renamed modules. ``home`` is the position whose memory a position shares, ``state`` are
-    the latest writers of what a node reads, where it does not name them.
+    target, ``operands`` are without bodies. ``modules`` are new names of renamed modules. ``home`` is the position whose memory
+    a position shares, ``state`` are the latest writers of what a node reads, where it does not name them.
     """
 
     def __init__(
@@ -81,9 +80,7 @@ class Side:
             if call is None:
                 call = known[key] = words.of((target, template(node.template)))
             calls.append(call)
-            module = node.label.rpartition(".")[0]
-            if self._renamed:
-                module = renamed_path(module, self._renamed)
+            module = renamed_path(node.module, self._renamed)
             modules.append(words.setdefault(module, len(words)))
         return calls, targets, modules
 

@@ -29,6 +29,8 @@ def renamed_modules(old: Sequence[Input], new: Sequence[Input]) -> dict[str, str
 
 def renamed_path(name: str, modules: Mapping[str, str]) -> str:
     """An input's or module's path under its new name."""
+    if not modules:
+        return name
     parts = name.split(".")
     for k in range(len(parts), 0, -1):
         path = ".".join(parts[:k])

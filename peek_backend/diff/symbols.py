@@ -29,10 +29,10 @@ from peek_backend.model.values import Dim
 from peek_backend.passes.expressions import Expressions
 from peek_backend.passes.volatile import VOLATILE
 from peek_backend.snapshot.graphfile_symbols import IN_TEMPLATE, symbols_in_text
+from peek_backend.snapshot.graphfile_text import SYMBOL
 
 from .edits import Edit
 
-_SYMBOL = re.compile(r"[su][0-9]+")
 _BOUNDS = re.compile(
     r"(?:(?P<lower>-?[0-9]+) (?P<left><=?|>=?) )?(?P<name>[su][0-9]+)(?: (?P<right><=?|>=?) (?P<upper>-?[0-9]+))?"
 )
@@ -173,35 +173,35 @@ def match_symbols(
 
     fixed = dict(new.fixed)
 
-    def say(kind: str, symbol: str, where: str, before: str, after: str) -> None:
+    def say(kind: str, symbol: str, where: str, was: str, now: str) -> None:
         if (kind, symbol) not in said:
             said.add((kind, symbol))
             place = fixed.get(where) if kind == "dim:static" else None
-            edits.append(Edit(kind, new.title, target=where, text=where, old=before, new=after, place=place))
+            edits.append(Edit(kind, new.title, target=where, text=where, old=was, new=now, place=place))
 
-    ranges = {False: _ranges(old.symbols), True: _ranges(new.symbols)}
+    before, after = _ranges(old.symbols), _ranges(new.symbols)
     for a, b, where in _pairs(old, new, inputs):
         left, right = _is_symbol(a), _is_symbol(b)
         if left and right:
             known, back = old_to_new.setdefault(a, b), new_to_old.setdefault(b, a)
-            if known != b and not known.lstrip("-").isdigit():
+            if known != b and _is_symbol(known):
                 split.add((a, b))
                 say("dim:split", b, where, a, f"{known} and {b}")
-            if back != a and not back.lstrip("-").isdigit():
+            if back != a and _is_symbol(back):
                 say("dim:joined", a, where, f"{back} and {a}", b)
         elif left and isinstance(b, int):
             if old_to_new.setdefault(a, str(b)) == str(b):
-                say("dim:static", a, where, f"{a} {ranges[False].get(a, '')}".strip(), str(b))
+                say("dim:static", a, where, f"{a} {before.get(a, '')}".strip(), str(b))
         elif right and isinstance(a, int) and new_to_old.setdefault(b, str(a)) == str(a):
-            say("dim:dynamic", b, where, str(a), f"{b} {ranges[True].get(b, '')}".strip())
-    numbers = {symbol: value for symbol, value in new_to_old.items() if value.lstrip("-").isdigit()}
+            say("dim:dynamic", b, where, str(a), f"{b} {after.get(b, '')}".strip())
+    numbers = {symbol: value for symbol, value in new_to_old.items() if not _is_symbol(value)}
     backed = {a: b for a, b in old_to_new.items() if not a.startswith("u")}
     edits += range_edits(old, new, backed)
     return SymbolMap(old_to_new, numbers, split), edits or list(_name_edits(old, new))
 
 
 def _is_symbol(dim: Dim) -> bool:
-    return isinstance(dim, str) and bool(_SYMBOL.fullmatch(dim))
+    return isinstance(dim, str) and bool(SYMBOL.fullmatch(dim))
 
 
 def _range_text(symbol: Symbol) -> str:
