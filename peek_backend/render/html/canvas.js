@@ -8,7 +8,7 @@ const MIN_ZOOM = 0.0008;
 const MAX_ZOOM = 2.5;
 /** px at the top that stay free: a title that is pinned there hides nothing. */
 const TOP = 24;
-const READABLE = 0.7;
+const READABLE = 0.85;
 const MAX_RINGS = 300;
 /** px of the graph that stay in view however far it is moved. */
 const MARGIN = 60;
