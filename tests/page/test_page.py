@@ -12,6 +12,7 @@ from peek_backend.model import FailedGuard, Leaf, node_refs
 from peek_backend.render.html import page
 from peek_backend.render.html.edits import PageDiff, PageEdit
 from peek_backend.render.html.page import default_title
+from peek_backend.render.theme import contrast
 from tests.page.hostile import TEXTS, hostile_capture, hostile_diff, hostile_sources
 from tests.page.synthetic import capture
 
@@ -387,27 +388,19 @@ def test_every_text_can_be_read_on_its_ground(open_page, theme):
         "raised": ("ink", "ink2", "ink3", "accent"),
     }
     names = {*texts, *(name for all_of in texts.values() for name in all_of), "edge"}
-    colours = opened.tab.evaluate(
+    found = opened.tab.evaluate(
         """(names) => { const e = document.createElement('i'); document.body.append(e);
-             const read = (n) => { e.style.color = `var(--${n})`; return getComputedStyle(e).color.match(/\\d+/g).map(Number); };
+             const read = (n) => { e.style.color = `var(--${n})`; return getComputedStyle(e).color; };
              return Object.fromEntries(names.map((n) => [n, read(n)])); }""",
         sorted(names),
     )
+    colours = {
+        name: "#{:02x}{:02x}{:02x}".format(*map(int, re.findall(r"\d+", rgb))) for name, rgb in found.items()
+    }
     pairs = [(name, ground, 4.5) for ground, all_of in texts.items() for name in all_of]
     pairs += [("edge", ground, 3) for ground in ("canvas", "group", "group2")]
     ratios = {(name, ground): contrast(colours[name], colours[ground]) for name, ground, _ in pairs}
     assert [pair for *pair, least in pairs if ratios[tuple(pair)] < least] == []
-
-
-def contrast(one: list[int], other: list[int]) -> float:
-    """WCAG's ratio of two sRGB colours, 1 to 21 (https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio)."""
-
-    def luminance(rgb: list[int]) -> float:
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in rgb)]
-        return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
 
 
 def test_a_long_name_shows_whole_in_its_box_or_under_the_pointer(open_page):

@@ -659,7 +659,7 @@ function curve(ctx, x0, y0, x1, y1) {
 }
 
 /** Whether a route runs through a rectangle where it turns; the test is of its curves' chords. */
-export function curves(r, x0, x1, y0, y1) {
+function curves(r, x0, x1, y0, y1) {
   const last = r.length;
   if (r[1] > y1 || r[last - 1] < y0) return false;
   const turns =

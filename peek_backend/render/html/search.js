@@ -4,7 +4,7 @@
 import { OPS } from "./data.js";
 
 /** What can stand after a field, as the search box tells while a field stands alone. */
-export const EXAMPLES = {
+const EXAMPLES = {
   op: "op:linear",
   dtype: "dtype:f32",
   module: "module:layers.*.mlp",
