@@ -29,6 +29,7 @@ from .inputs import build, check_call, check_signature, device_named, is_usable
 from .inspection import inspect_call, roots
 from .isolation import random_state_kept
 from .moves import played
+from .recurrent import whole
 from .relabel import relabelled
 from .walls import raise_explained
 
@@ -159,6 +160,7 @@ def _traced(
         fakes.instead_of(modules),
         _training(modules, asked),
         _played(torch.device(asked.device), fakes.device),
+        whole(torch.device(asked.device)),
         fakes.mode,
         grad,
         pricing(),

@@ -161,7 +161,8 @@ def uncounted(packet: Any) -> bool:
 _CONVERTS = {getattr(_ATEN, name) for name in ("add", "sub", "mul", "div", "pow", "where", "rsub")}
 _COMPLEX_FIRST = {getattr(_ATEN, name) for name in ("abs", "angle")}
 _BUFFERED = ("linalg_", "_linalg_", "cholesky", "_cholesky", "triangular_solve", "lu_", "ormqr", "geqrf", "_trilinear",
-             "upsample_", "_upsample_", "sort", "topk", "kthvalue", "median", "unique", "_unique", "histogram")  # fmt: skip
+             "upsample_", "_upsample_", "sort", "topk", "kthvalue", "median", "unique", "_unique", "histogram",
+             "recurrent_layer", "mkldnn_rnn_layer")  # fmt: skip
 
 
 def inside_bytes(packet: Any, args: Sequence[Any]) -> Any:

@@ -70,6 +70,8 @@ _STAGES = {
     "min_cut_rematerialization_partition": "cutting the joint graph into forward and backward",
     "aot_dispatch_autograd": "tracing the joint graph",
     "read_graph": "reading the graph",
+    "one_layer_rnn": "writing out a recurrent layer step by step",
+    "one_layer_lstm": "writing out a recurrent layer step by step",
 }
 
 

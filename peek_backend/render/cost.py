@@ -120,11 +120,14 @@ def _stand_ins(record: CaptureRecord) -> list[str]:
     if record.dryrun is None or record.dryrun.device.partition(":")[0] == "cpu":
         return []
     targets = {
-        n.target for g in record.graphs for n in g.nodes if n.op == "call_function" and "_for_cpu" in n.target
+        n.target.split(".")[1]
+        for g in record.graphs
+        for n in g.nodes
+        if n.op == "call_function" and ("_for_cpu" in n.target or n.target.startswith("peek.recurrent_layer"))
     }
     if not targets:
         return []
-    names = sorted({t.removeprefix("aten.").partition(".")[0] for t in targets})
+    names = sorted(targets)
     device = record.dryrun.device
     return [
         f"traced on the CPU: {', '.join(names)} {'stands' if len(names) == 1 else 'stand'} for {device}'s own fused kernel"

@@ -13,6 +13,7 @@ import warnings
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 import peek_backend
 from peek_backend.capture.compat import version
@@ -466,6 +467,62 @@ def test_recurrent_modules_are_priced(kind, gates, train):
     cost = peek_backend.dryrun(Recurrent, "f32[2, 5, 8]", train=train).cost
     assert cost.totals.forward_flops == 2 * 2 * 5 * gates * 16 * (8 + 16 + 16 + 16)
     assert not torch._dynamo.config.allow_rnn
+
+
+class Sentences(nn.Module):
+    """Words, a recurrent module, one number; or, without words, rows of features that ask for no gradient."""
+
+    def __init__(self, kind, *, words: bool, **how):
+        super().__init__()
+        self.words = nn.Embedding(10, 8) if words else nn.Identity()
+        self.steps = kind(8, 16, num_layers=2, batch_first=True, **how)
+
+    def forward(self, x):
+        return self.steps(self.words(x))[0].sum()
+
+
+@pytest.mark.parametrize("words", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [
+        (nn.RNN, {}),
+        (nn.GRU, {"bidirectional": True}),
+        (nn.LSTM, {}),
+        (nn.LSTM, {"proj_size": 4, "bias": False}),
+    ],
+)
+def test_recurrent_layers_cost_what_their_steps_do(kind, how, words):
+    """A training step counts what torch's counter does of the real module, which runs step by step without oneDNN."""
+    real = Sentences(kind, words=words, **how)
+    x = torch.ones(2, 5, dtype=torch.long) if words else torch.ones(2, 5, 8)
+    with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
+        loss = real(x)
+        forward = counter.get_total_flops()
+        loss.backward()
+    totals = peek_backend.dryrun(lambda: Sentences(kind, words=words, **how), x, train=True).cost.totals
+    assert (totals.forward_flops, totals.backward_flops) == (forward, counter.get_total_flops() - forward)
+
+
+@pytest.mark.parametrize(
+    ("kind", "device"), [(nn.RNN, "cuda"), (nn.GRU, "mps"), (nn.LSTM, "cuda"), (nn.LSTM, "cpu")]
+)
+def test_a_recurrent_layer_is_one_op_however_long_the_sequence(kind, device):
+    """The graphs of a training step are as large for 5 steps as for 50; what a layer keeps for its backward grows with them."""
+
+    def tried(steps):
+        how = {"train": True, "device": device, "optimizer": "none"}
+        return peek_backend.dryrun(lambda: Sentences(kind, words=True), f"i64[2, {steps}]", **how)
+
+    short, long = tried(5), tried(50)
+    assert [len(g.nodes) for g in short.graphs] == [len(g.nodes) for g in long.graphs]
+    kept = {nn.RNN: 0, nn.GRU: 5, nn.LSTM: 5}[kind]
+    layer = next(
+        n for g in long.graphs if g.stage == "forward" for n in g.nodes if "recurrent_layer" in n.target
+    )
+    assert layer.value.items[3].shape == (50, 2, kept * 16)
+    assert layer.value.items[0].device == device
+    stands = "recurrent_layer, recurrent_layer_backward stand for"
+    assert (stands in str(long.cost)) == (device != "cpu")
 
 
 def test_an_op_without_a_fake_kernel_is_named_with_its_stub():
