@@ -15,7 +15,7 @@ from peek_backend.diff.edits import Diff
 from peek_backend.diff.verdict import Finding, Verdict
 from peek_backend.errors import PeekError
 
-from .diff_lines import change, counts, group_place, notes, place_text, subject, where, words
+from .diff_lines import change, counts, group_place, place_text, remarks, subject, where, words
 from .diff_picture import diff_dot
 from .diff_text import MARKS
 from .diff_view import SIGNS, Panel, Row, panels
@@ -144,13 +144,8 @@ def _findings(verdict: Verdict) -> Iterator[str]:
 
 def _finding(finding: Finding) -> str:
     group = finding.group
-    said = [
-        finding.note,
-        f"allowed: {finding.allowed_by}" if finding.allowed_by else "",
-        *notes(group),
-    ]
     what = "<br>".join(esc(part) for part in (subject(group), change(group)) if part)
-    told = "".join(f'<br><span class="note">{esc(note)}</span>' for note in said if note)
+    told = "".join(f'<br><span class="note">{esc(remark)}</span>' for remark in remarks(finding))
     place = esc(place_text(group_place(group), code=True))
     return (
         f'<tr><td class="sign {finding.level}">{MARKS[finding.level]}</td><td>{esc(words(finding))}</td>'

@@ -75,6 +75,12 @@ def notes(group: Group) -> list[str]:
     return [text for text in (follows_text(group), *[text for _, text in group.leads_to]) if text]
 
 
+def remarks(finding: Finding) -> list[str]:
+    """Why a finding's level is not the usual one, then the notes on its group."""
+    allowed = f"allowed: {finding.allowed_by}" if finding.allowed_by else ""
+    return [text for text in (finding.note, allowed, *notes(finding.group)) if text]
+
+
 def where(group: Group) -> str:
     """The module, and the graph where that says more than the module: a resume function, a body, a variant."""
     graphs = list(dict.fromkeys(edit.graph for edit in group.edits))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from peek_backend.diff.verdict import Finding, Verdict
 
-from .diff_lines import change, counts, group_place, notes, place_text, subject, where, words
+from .diff_lines import change, counts, group_place, place_text, remarks, subject, where, words
 from .diff_text import MARKS
 from .escape import markdown, markdown_code
 
@@ -31,14 +31,8 @@ def render_markdown(verdict: Verdict, *, where_is: str = "") -> str:
 
 def _row(finding: Finding) -> str:
     group = finding.group
-    said = [
-        finding.note,
-        f"allowed: {finding.allowed_by}" if finding.allowed_by else "",
-        *notes(group),
-    ]
-    what = [markdown_code(part) for part in (subject(group), change(group)) if part] + [
-        markdown(note) for note in said if note
-    ]
+    what = [markdown_code(part) for part in (subject(group), change(group)) if part]
+    what += [markdown(remark) for remark in remarks(finding)]
     cells = [
         MARKS[finding.level],
         markdown(words(finding)),
