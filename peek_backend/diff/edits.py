@@ -118,21 +118,25 @@ class Edit(Struct, frozen=True, omit_defaults=True):
     inside: tuple[Edit, ...] = ()
 
 
+Pairs = tuple[tuple[int, int], ...]
+"""Indices of what is the same, old and new."""
+
+
 class GraphDiff(Struct, frozen=True):
     """Two graphs side by side; one is None when the other is new or gone.
 
-    ``pairs`` are indices of nodes that are the same op, old and new, in order of the new one; ``bodies`` the same for each pair
-    of bodies, by (old, new) index. ``edits`` are those of this graph, its bodies' among them. ``inputs`` are indices of the
-    inputs that are the same.
+    ``pairs`` are indices of nodes that are the same op, old and new, in order of the new one, ``inputs`` those of inputs;
+    ``bodies`` the indices of each pair of bodies, old and new, with their pairs and inputs. ``edits`` are those of this graph,
+    its bodies' among them.
     """
 
     title: str
     old: Graph | None
     new: Graph | None
-    pairs: tuple[tuple[int, int], ...] = ()
-    bodies: tuple[tuple[int, int, tuple[tuple[int, int], ...]], ...] = ()
+    pairs: Pairs = ()
+    bodies: tuple[tuple[int, int, Pairs, Pairs], ...] = ()
     edits: tuple[Edit, ...] = ()
-    inputs: tuple[tuple[int, int], ...] = ()
+    inputs: Pairs = ()
 
 
 class Group(Struct, frozen=True):

@@ -19,7 +19,7 @@ from peek_backend.passes.volatile import is_same_but_volatile
 from peek_backend.snapshot.graphfile_print import fill
 from peek_backend.snapshot.graphfile_types import type_text
 
-from .edits import Edit, GraphDiff
+from .edits import Edit, GraphDiff, Pairs
 from .inputs import is_argument, match_inputs
 from .match import Interner, Matching, Side, longest_increasing
 from .modules import renamed_modules, renamed_path
@@ -28,7 +28,6 @@ from .symbols import SymbolMap, TypeComparer, guard_edits, match_symbols, unback
 from .texts import call_text, change, delta, few, operand_texts, owner, place_key, short
 
 _UNBACKED = re.compile(r"u[0-9]+")
-Pairs = tuple[tuple[int, int], ...]
 
 
 def compare_graphs(old: Graph, new: Graph) -> GraphDiff:
@@ -53,7 +52,7 @@ def compare_graphs(old: Graph, new: Graph) -> GraphDiff:
         title = f"{new.title}/{right.name}"
         inner = _Comparison(left, right, title, inputs, symbols, words, [], modules)
         found += inner.edits()
-        bodies.append((a, b, inner.pairs()))
+        bodies.append((a, b, inner.pairs(), tuple(inputs)))
         todo += inner.body_pairs()
     found += unbacked_range_edits(old, new, symbols)
     return GraphDiff(new.title, old, new, root.pairs(), tuple(bodies), tuple(found), tuple(root.inputs))

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from peek_backend.diff.edits import INFO, KINDS, Diff, Edit, GraphDiff
-from peek_backend.diff.inputs import match_inputs
 from peek_backend.diff.merged import MergedGraph, MergedNode, merged_graph
 from peek_backend.model.snapshot import Body, Graph, Node
 from peek_backend.snapshot.graphfile import fill, type_text
@@ -85,12 +84,11 @@ def _panel(pair: GraphDiff, groups: dict[int, tuple[int, int]]) -> Panel:
 
 def _bodies(pair: GraphDiff, groups: dict[int, tuple[int, int]]) -> Iterator[Panel]:
     """The bodies of higher-order ops, each as a graph of its own."""
-    for old, new, pairs in pair.bodies:
+    for old, new, pairs, inputs in pair.bodies:
         assert pair.old is not None and pair.new is not None
         left, right = pair.old.bodies[old], pair.new.bodies[new]
         title = f"{pair.title}/{right.name}"
         edits = tuple(e for e in pair.edits if e.graph == title)
-        inputs = tuple(match_inputs(left.inputs, right.inputs, by_position=True))
         body = GraphDiff(title, _as_graph(left), _as_graph(right), pairs, (), edits, inputs)
         yield _panel(body, groups)
 
