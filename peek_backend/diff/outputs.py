@@ -14,6 +14,9 @@ from peek_backend.model.snapshot import SLOT, Call
 from peek_backend.snapshot.graphfile_text import Operand, argument_texts, read_template
 
 
+SAVED, GRADIENTS = "saved=[", "gradients={"
+
+
 class Outputs(NamedTuple):
     """Results, saved values, and each input's gradient by the input's name as it is written."""
 
@@ -25,12 +28,14 @@ class Outputs(NamedTuple):
 def read_outputs(call: Call) -> Outputs:
     """The parts of an output. One that ``passes/canonical_graph.py`` would write otherwise is taken as results."""
     plain = Outputs(call, Call(), {})
+    if SAVED not in call.template and GRADIENTS not in call.template:
+        return plain
     *texts, last = argument_texts(call.template) or [""]
     first = len(call.operands) - last.count(SLOT)
     given, own = Call(", ".join(texts), call.operands[:first]), call.operands[first:]
-    if last.startswith("saved=["):
+    if last.startswith(SAVED):
         return Outputs(given, Call(last, own), {})
-    if not last.startswith("gradients={"):
+    if not last.startswith(GRADIENTS):
         return plain
     pairs = read_template(last)[0][1]["dict"]  # type: ignore[index]
     if sum(value is Operand for _, value in pairs) != len(own):
