@@ -13,7 +13,6 @@ from typing import NamedTuple
 from peek_backend.model.snapshot import SLOT, Call
 from peek_backend.snapshot.graphfile_text import Operand, argument_texts, read_template
 
-
 SAVED, GRADIENTS = "saved=[", "gradients={"
 
 
