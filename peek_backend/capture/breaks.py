@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import linecache
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from ..model import BreakInfo, StackFrame
 from . import compat
+from .conditions import in_program_words, names_in
 from .fakekernels import fake_kernel_stub
 from .sources import is_program, library_of
 
@@ -49,15 +49,17 @@ def read_break(
     *,
     resumed: bool = False,
     cause: compat.StepCause | None = None,
+    names: Mapping[str, str] = {},
 ) -> BreakInfo:
     """A ``GraphCompileReason`` as BreakInfo. ``callers`` led to the compiled frame, outermost first.
 
     ``resumed`` says that the frame continues another, whose own line is the last of the callers. ``cause`` is what stands behind
-    a break in the middle of a statement, after which the frame is not resumed.
+    a break in the middle of a statement, after which the frame is not resumed. ``names`` are the program's of torch's symbols.
     """
     text = cause.text if cause is not None else reason.reason
     inner = user_frames(cause.stack if cause is not None and cause.stack else reason.user_stack)
-    event = _break_info(parse_message(text), _joined(callers, inner, resumed=resumed), text=text)
+    message = parse_message(text, _code(inner), names)
+    event = _break_info(message, _joined(callers, inner, resumed=resumed), text=text)
     return msgspec.structs.replace(event, resumes=reason.reason != "step_unsupported")
 
 
@@ -67,12 +69,12 @@ def skipped_break(
     """The break that made Dynamo leave a whole frame in eager, from the ``Unsupported`` that ended its compile."""
     text, inner = str(error), user_frames(getattr(error, "real_stack", None))
     stack = _joined(callers, inner, resumed=resumed)
-    return _break_info(parse_message(text), stack, split=False, text=text)
+    return _break_info(parse_message(text, _code(inner), names_in(error)), stack, split=False, text=text)
 
 
 def traced_break(text: str, stack: Sequence[StackFrame]) -> BreakInfo:
     """The break that made Dynamo skip a frame, as torch's trace tells it."""
-    return _break_info(parse_message(text), tidy(stack), split=False, text=text)
+    return _break_info(parse_message(text, _code(stack)), tidy(stack), split=False, text=text)
 
 
 def generator_break(where: StackFrame) -> BreakInfo:
@@ -108,12 +110,20 @@ def intent_of(message: Message) -> Literal["user", "skiplist", "unsupported"]:
     return "unsupported"
 
 
-def parse_message(text: str) -> Message:
-    """The parts of Dynamo's text of a break. Words that stand only in its registry are added where the text lacks them."""
+def _code(stack: Sequence[StackFrame]) -> str:
+    """The line that broke."""
+    return stack[-1].code if stack else ""
+
+
+def parse_message(text: str, code: str = "", names: Mapping[str, str] = {}) -> Message:
+    """The parts of Dynamo's text of a break. Words that stand only in its registry are added where the text lacks them.
+
+    ``code`` is the line that broke; with it, and with the program's ``names`` of symbols, a condition on data is told.
+    """
     end = _END.search(text)
     text = text[: end.start()] if end else text
     if unknown := _UNKNOWN_AT_COMPILE.search(text):
-        return _undecided(unknown[1])
+        return _undecided(unknown[1], in_program_words(unknown[1], code, names))
     if text.startswith("generic_jump"):
         return _registered("Data-dependent branching", context=text)
     link = _VISIT.search(text)
@@ -132,13 +142,16 @@ def parse_message(text: str) -> Message:
     return _message(reason, fields, link[1] if link else None)
 
 
-def _undecided(expression: str) -> Message:
-    """A condition on data that the trace had to decide, and could not: Dynamo raises torch's own long message for it."""
+def _undecided(expression: str, said: str) -> Message:
+    """A condition on data that the trace had to decide, and could not: Dynamo raises torch's own long message for it.
+
+    ``said`` is the condition in the program's words.
+    """
     return Message(
         f"could not guard on the data-dependent expression {expression}",
-        f"whether {expression} holds is known only when the data is there.",
+        f"whether {said} holds is known only when the data is there.",
         (
-            f"torch._check({expression}) where it always holds (or its opposite where it never does)",
+            f"torch._check({said}) where it always holds (or its opposite where it never does)",
             "torch.cond(pred, true_fn, false_fn, operands) where both happen",
         ),
     )
@@ -212,13 +225,6 @@ def _stack_frame(frame: Any) -> StackFrame:
 def user_frames(stack: Iterable[Any] | None) -> tuple[StackFrame, ...]:
     """A traceback summary as frames, outermost first; empty for None."""
     return tuple([_stack_frame(frame) for frame in stack or ()])
-
-
-def place(file: str | None, line: int | None, function: str = "") -> StackFrame | None:
-    """One line of a file, with its text; None where the file is not known."""
-    if not file or not line:
-        return None
-    return StackFrame(file, line, function, linecache.getline(file, line).strip())
 
 
 _RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")

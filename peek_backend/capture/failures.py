@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ..model import StackFrame
 from . import compat
 from .breaks import parse_message, user_frames
+from .conditions import names_in
 from .fakekernels import fake_kernel_stub
 from .guards import bound
 from .sources import NO_POSITIONS, Positions, is_outside, parse_stack, readable
@@ -41,14 +42,15 @@ def read_failure(error: BaseException, positions: Positions = NO_POSITIONS) -> T
     """The exception that ended a compile, as torch raised it, in few words."""
     text, kind = str(error), type(error).__qualname__
     stub = fake_kernel_stub(text)
-    message = parse_message(text)
+    line = _line(error, text)
+    message = parse_message(text, line.code if line is not None else "", names_in(error))
     if message.reason.startswith("could not guard"):
-        return Told(f"{kind}: {message.reason}", message.hints[0], _line(error, text))
+        return Told(f"{kind}: {message.reason}", message.hints[0], line)
     if (sizes := _of_a_range(error, text, positions)) is not None:
         return sizes._replace(reason=f"{kind}: {sizes.reason}")
     named = _reason(text) if kind == "Unsupported" else f"{kind}: {_reason(text)}"
     reason = readable(named, None, positions)
-    return Told(reason[:_MOST_TEXT], stub or readable(_fix(text), None, positions), _line(error, text))
+    return Told(reason[:_MOST_TEXT], stub or readable(_fix(text), None, positions), line)
 
 
 def _reason(text: str) -> str:

@@ -11,8 +11,7 @@ import msgspec
 
 from ..model import GraphRecord, GuardInfo, StackFrame, SymbolInfo, TensorMeta
 from . import compat
-from .breaks import place
-from .sources import NO_POSITIONS, Positions, readable
+from .sources import NO_POSITIONS, Positions, place, readable
 from .symbols import minus
 
 _CLASS = re.compile(r"type=<class '(.*?)'>")

@@ -39,15 +39,16 @@ from ..model import (
 )
 from . import compat, metrics, refusals
 from .blocks import block_around, is_inside
-from .breaks import DDP_SPLIT, generator_break, place, read_break, skipped_break, tidy, traced_break
+from .breaks import DDP_SPLIT, generator_break, read_break, skipped_break, tidy, traced_break
 from .changes import Retry, advice, what_changed
+from .conditions import names_of
 from .failures import read_failure
 from .frames import Compile, Frame, calling, count, fields, frame_record
 from .guards import cause, read_guards
 from .marks import read_marks, without_marked
 from .nothing import declined_frame
 from .recompiles import attempts, changed_sizes, explained, read_failed, variant_of
-from .sources import describe, is_dynamo_wrapper, is_program, positions_of, receiver_of
+from .sources import describe, is_dynamo_wrapper, is_program, place, positions_of, receiver_of
 from .symbols import read_symbols, relations
 from .tracelog import TraceLog
 
@@ -269,13 +270,18 @@ class Ledger:
 
     def _take_breaks(self, compile: Compile) -> None:
         """The breaks that torch noted since the last look belong to this compile: only one runs at a time."""
-        for reason in _since(compat.break_reasons(), self._last_reason):
+        reasons = _since(compat.break_reasons(), self._last_reason)
+        looking = self._looking.get(compile.compile_id)
+        names = names_of(looking.shape_env) if reasons and looking is not None else {}
+        for reason in reasons:
             self._last_reason = reason
             if reason.reason.startswith(DDP_SPLIT):
                 compile.buckets += 1
                 continue
             cause = compat.step_cause(reason)
-            event = read_break(reason, compile.callers, resumed=self._continues(compile), cause=cause)
+            event = read_break(
+                reason, compile.callers, resumed=self._continues(compile), cause=cause, names=names
+            )
             compile.breaks.append(msgspec.structs.replace(event, frame=compile.frame))
 
     def _finish(self, compile: Compile, error: BaseException | None) -> None:

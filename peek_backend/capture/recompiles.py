@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..model import FailedGuard, GraphRecord, NodeRecord, StackFrame, TensorMeta
-from .breaks import place
-from .sources import NO_POSITIONS, Positions, parse_stack, readable
+from .sources import NO_POSITIONS, Positions, parse_stack, place, readable
 
 _VARIANT = re.compile(r"^(!?\d+(?:/\d+)+): ")
 _STACK = "\nUser stack trace:\n"

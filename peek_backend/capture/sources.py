@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import linecache
 import os
 import re
 import sysconfig
@@ -141,6 +142,13 @@ def library_of(stack: Sequence[StackFrame]) -> str:
 def owner(path: str) -> str:
     """The module path that holds a parameter: ``layers.0.fc1`` for ``layers.0.fc1.weight``."""
     return path.rpartition(".")[0]
+
+
+def place(file: str | None, line: int | None, function: str = "") -> StackFrame | None:
+    """One line of a file, with its text; None where the file is not known."""
+    if not file or not line:
+        return None
+    return StackFrame(file, line, function, linecache.getline(file, line).strip())
 
 
 def parse_stack(text: str) -> tuple[StackFrame, ...]:

@@ -11,9 +11,8 @@ from sympy.printing.str import StrPrinter
 from torch.utils._sympy.printers import PythonPrinter
 
 from ..model import Fact, StackFrame, SymbolInfo
-from .breaks import place
 from .compat import backed_hints, source_text
-from .sources import NO_POSITIONS, Positions, readable
+from .sources import NO_POSITIONS, Positions, place, readable
 from .values import capped
 
 MOST_FACTS = 40

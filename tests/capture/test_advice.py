@@ -235,6 +235,43 @@ def doubled(x):
     return x * 2
 
 
+def counting(x, t):
+    n = t.sum().item()
+    return x * 2 if n > 3 else x
+
+
+def counting_checked(x, t):
+    n = t.sum().item()
+    torch._check(n > 3)
+    return x * 2 if n > 3 else x
+
+
+def pairs(x, t):
+    a, b = t.tolist()
+    return x * 2 if a + a > b else x
+
+
+def pairs_checked(x, t):
+    a, b = t.tolist()
+    torch._check(2 * a > b)
+    return x * 2 if a + a > b else x
+
+
+def rows(x, t):
+    found = torch.nonzero(t)
+    return x * 2 if found.shape[0] % 2 == 0 else x
+
+
+def rows_checked(x, t):
+    found = torch.nonzero(t)
+    torch._check(found.shape[0] % 2 == 0)
+    return x * 2 if found.shape[0] % 2 == 0 else x
+
+
+def read_in_place(x, t):
+    return x * 2 if t.sum().item() > 3 else x
+
+
 def sized(x):
     return x * 2 if x.shape[0] > 3 else x - 1
 
@@ -439,6 +476,37 @@ def test_a_higher_limit_ends_the_refusals():
 
 def quartered(x):
     return x * 2 if x.shape[0] % 4 == 0 else x
+
+
+CONDITIONS = {
+    "a number": ("torch._check(n > 3)", counting, counting_checked),
+    "numbers, in torch's arithmetic": ("torch._check(2 * a > b)", pairs, pairs_checked),
+    "a size": ("torch._check(found.shape[0] % 2 == 0)", rows, rows_checked),
+}
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize(("words", "before", "after"), CONDITIONS.values(), ids=CONDITIONS.keys())
+def test_a_condition_on_data_is_advised_in_the_program_s_words(words, before, after, fullgraph):
+    """torch says ``u0 > 3``; what is advised can be copied into the program, and makes one graph of it."""
+    settings = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+    data = (torch.ones(4), torch.tensor([3, 2]))
+
+    def program(fn):
+        with contextlib.suppress(Exception):
+            compiled(fn, fullgraph=fullgraph)(*data)
+
+    told = watched(lambda: program(before), **settings)
+    offered = [text for row in ranked(told) for text in row.rewrites] + [f.fix for f in told.frames if f.fix]
+    assert sum(words in text for text in offered) == (2 if fullgraph else 1), offered
+    mended = watched(lambda: program(after), **settings)
+    assert (len(mended.breaks), [f.outcome for f in mended.frames]) == (0, ["compiled"])
+
+
+def test_a_value_without_a_name_keeps_torchs():
+    """``t.sum().item()`` written again would be another value: the symbol stays."""
+    told = watched(calls(read_in_place, (torch.ones(4), torch.tensor([3, 2]))), capture_scalar_outputs=True)
+    assert told.breaks[0].hints[0].startswith("torch._check(u0 > 3) where it always holds")
 
 
 RANGES = {

@@ -9,6 +9,7 @@ import torch
 
 from peek_backend.capture import compat, metrics
 from peek_backend.capture.breaks import intent_of, parse_message, tidy
+from peek_backend.capture.conditions import in_program_words, names_of
 from peek_backend.capture.fakekernels import fake_kernel_stub
 from peek_backend.capture.guards import bound
 from peek_backend.capture.recompiles import attempts, read_failed
@@ -267,3 +268,45 @@ def test_phases_add_up():
     assert found == {"aot": 1.0, "inductor": 2.0, "total": 3.0}
     both = metrics.added(metrics.phases(forward), metrics.phases(backward))
     assert Phase("total", 13.0) in both and Phase("inductor", 6.0) in both
+
+
+@pytest.mark.parametrize(
+    ("condition", "line", "names", "said"),
+    [
+        ("u0 > 3", "if 3 < n:", {}, "3 < n"),
+        ("Eq(u0, 3)", "elif rows.shape[0] == 3:", {}, "rows.shape[0] == 3"),
+        ("Eq(Mod(u0, 2), 0)", "assert len(found) % 2 == 0", {}, "len(found) % 2 == 0"),
+        ("u0 < s77", "while n < x.size(0):", {}, "n < x.size(0)"),
+        ("u0 > 3", "if n > 3 and m > 3:", {}, "u0 > 3"),
+        ("u0 > 3", "if n > 3 and m > 3:", {"u0": "m"}, "m > 3"),
+        ("u0 > u1", "if a > a:", {"u1": "b"}, "u0 > b"),
+        ("u0 > 3", "if t.item() > 3:", {}, "u0 > 3"),
+        ("Ne(2*u0, 6)", "y = x.view(n, -1)", {"u0": "n"}, "2 * n != 6"),
+        ("u0 >", "if n > 3:", {}, "u0 >"),
+        ("u0 > 3", "if (n > 3 and", {}, "u0 > 3"),
+    ],
+)
+def test_a_condition_on_data_in_the_programs_words(condition, line, names, said):
+    """The comparison that the line has in the same form, of one value each; else torch's, with the names that are known."""
+    assert in_program_words(condition, line, names) == said
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        (["n = t.sum().item()"], {"u0": "n"}),
+        (["k = int(t.max())"], {"u0": "k"}),
+        (["a, b = t.tolist()", "a, b = t.tolist()"], {"u0": "a", "u1": "b"}),
+        (["n = t.item()", "m = t.item()"], {"u0": "n", "u1": "m"}),
+        (["n = t.item()", "n = t.item()"], {"u1": "n"}),
+        (["n = t.item() + 1"], {}),
+        (["y = x[t > 0]"], {}),
+        (["self.n = t.item()"], {}),
+        (["for n in (t.item(),"], {}),
+    ],
+)
+def test_what_the_program_calls_a_number_that_it_read(lines, names):
+    """The name that a line gives to the number itself; of a line that ran twice, the last one has it."""
+    places = [f"{line}  # model.py:3 in f" for line in lines]
+    slocs = {f"u{i}": SimpleNamespace(lower=SimpleNamespace(maybe_user_loc=p)) for i, p in enumerate(places)}
+    assert names_of(SimpleNamespace(var_to_range_sloc=slocs)) == names
