@@ -8,13 +8,12 @@ accelerator and not on the CPU are kept there.
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from .within import replaced
+from .within import kernels, replaced
 
 _FLOAT32 = (
     "layer_norm", "native_layer_norm", "group_norm", "softmax.int", "log_softmax.int", "exp", "expm1", "log", "log10", "log1p",
@@ -65,19 +64,13 @@ def _leaving(kind: str) -> Callable[..., Any]:
     return leave
 
 
-@contextlib.contextmanager
-def _kept_in_float32() -> Iterator[None]:
-    library = torch.library.Library("aten", "IMPL")
-    try:
-        for name in _FLOAT32:
-            packet, _, overload = name.partition(".")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that an op of torch has another kernel now is the point
-                op = getattr(getattr(torch.ops.aten, packet), overload or "default")
-                library.impl(name, _in_float32(op), "AutocastCPU")
-        yield
-    finally:
-        library._destroy()
+def _kept_in_float32() -> contextlib.AbstractContextManager[None]:
+    return kernels("AutocastCPU", {name: _in_float32(_op(name)) for name in _FLOAT32})
+
+
+def _op(name: str) -> torch._ops.OpOverload:
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet), overload or "default")
 
 
 def _in_float32(op: torch._ops.OpOverload) -> Callable[..., Any]:

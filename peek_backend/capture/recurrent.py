@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ import torch
 from torch._decomp import decompositions
 from torch.utils.flop_counter import register_flop_formula
 
-from .within import replaced
+from .within import kernels, replaced
 
 _KEPT = {1: 0, 3: 5, 4: 5}
 """Values of the hidden size that a layer keeps for each row and step, by its number of gates: an LSTM its four gates and the
@@ -120,22 +119,9 @@ def whole(device: torch.device) -> Iterator[None]:
     functions = {"select_one_layer_lstm_function": _lstm_on_cpu if with_steps else _lstm_anywhere}
     if not with_steps:
         functions["one_layer_rnn"] = _plain
-    with replaced(decompositions, **functions), _decomposed_by_python():
+    # By torch's Python code everywhere, not in a compile alone.
+    with replaced(decompositions, **functions), kernels("CompositeImplicitAutograd", _DECOMPOSITIONS):
         yield
-
-
-@contextlib.contextmanager
-def _decomposed_by_python() -> Iterator[None]:
-    """Within, these ops are taken apart by torch's Python code everywhere, not in a compile alone."""
-    library = torch.library.Library("aten", "IMPL")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that an op of torch has another kernel now is the point
-            for op, function in _DECOMPOSITIONS.items():
-                library.impl(op, function, "CompositeImplicitAutograd")
-        yield
-    finally:
-        library._destroy()
 
 
 _DECOMPOSITIONS = {
