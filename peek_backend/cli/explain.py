@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -12,8 +13,11 @@ import click
 from ..errors import PeekError
 from ..options import resolve, wants_color
 from ..snapshot.journal import FOLDER, SUFFIX
-from .output import write_stdout
+from .output import SUFFIXES, write_stdout
 from .show import load
+
+_SUFFIXES = {".json", ".jsonl", ".pt2", *SUFFIXES}
+_HAS_SLASHES = re.compile(r"^!?\d+(/\d+)+$|[\['\"]")
 
 
 @click.command()
@@ -64,7 +68,10 @@ def _chosen(file: str | None, topic: tuple[str, ...]) -> tuple[str, tuple[str, .
 
 
 def _looks_like_a_file(text: str) -> bool:
-    return text.endswith((".json", SUFFIX, ".pt2")) or "/" in text.strip("0123456789/")
+    """By its suffix, or as a path: compile ids (``!0/1/0``) and keys of dicts (``config['a/b']``) have slashes too."""
+    if Path(text).suffix in _SUFFIXES:
+        return True
+    return any(slash in text for slash in "/\\") and not _HAS_SLASHES.search(text)
 
 
 def _newest() -> str | None:

@@ -53,6 +53,33 @@ def test_the_report_names_the_file_to_ask_again(folder, capsys):
     assert "peek explain peek-out/train.peek.jsonl" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gone.jsonl",
+        "gone.json",
+        "gone.peek.jsonl",
+        "gone.pt2",
+        "gone.html",
+        "sub/gone",
+        "../gone",
+        "sub\\gone",
+    ],
+)
+def test_a_file_that_is_not_there(folder, capsys, name):
+    """A name with the suffix of a file, or a path, is one: no topic of another capture."""
+    assert run(["explain", name]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert name in told.replace("\\\\", "\\") and "no such file" in told and "nothing is named" not in told
+
+
+@pytest.mark.parametrize("topic", ["3/7", "!0/1/0", "config['a/b']"])
+def test_a_topic_with_slashes(folder, capsys, topic):
+    """Compile ids and keys of dicts are topics."""
+    assert run(["explain", topic]) == 2
+    assert "nothing is named" in capsys.readouterr().err
+
+
 def test_slips_are_told(folder, capsys):
     """An unknown topic, a missing file and an empty folder end with 2 and say what to do."""
     assert run(["explain", "Model.foward"]) == 2
