@@ -91,6 +91,23 @@ def test_the_overview_lists_what_is_kept_for_the_backward(open_page):
     assert opened.js("[app.graph.stage, app.graph.name(app.state.selected)]") == ["backward", "cos"]
 
 
+def test_the_overview_has_a_row_a_captured_graph_with_its_later_stages(open_page):
+    """Later stages are links under the graph they came from; what is said of several is said once, with whose it is."""
+    stages = forward_and_backward()
+    captured = replace(stages.graphs[0], stage="dynamo", lowering=None)
+    other = replace(captured, compile_id="1/0", name="g")
+    opened = open_page(replace(stages, graphs=(captured, other, *stages.graphs)))
+    rows = opened.tab.evaluate(
+        "[...document.querySelectorAll('.graphs tbody tr')].map((row) => row.innerText.replace(/\\s+/g, ' ').trim())"
+    )
+    assert [row[:5] for row in rows] == ["0/0 f", "forwa", "1/0 g"]
+    assert rows[1].startswith(
+        "forward 2 ops backward 2 ops as AOTAutograd would forward: FX graph cache: miss backward: "
+    )
+    opened.tab.click(".later >> text=/^backward$/")
+    assert opened.js("[app.state.view, app.graph.stage]") == ["graph", "backward"]
+
+
 def test_a_stage_is_named_once_in_its_title(open_page):
     """The choice of graphs says the stage, then the compile and the name, without the stage again."""
     opened = open_page(forward_and_backward(), "#v=stages")

@@ -102,10 +102,38 @@ export class OverviewView {
         h("td.mono", this.inputs(g)),
         h("td.mono", this.output(g)),
         h("td", g.file ? `${baseName(g.file)}:${g.line}` : ""),
-        h("td.muted", this.notes(g)),
+        h("td.muted", this.notes(g).join("; ")),
       );
     const titles = ["graph", "stage", "ops", "inputs", "outputs", "source", ""];
-    return table(titles, app.capture.graphs.filter((g) => !g.side).map(row));
+    const rows = compiles(app.capture.graphs).map(({ captured, later }) => [captured.map(row), this.later(later)]);
+    return table(titles, rows);
+  }
+
+  /** What a compile's graphs became: a link for each later stage, and what is to be said of them, each thing once. */
+  later(graphs) {
+    if (!graphs.length) return null;
+    const roots = graphs.filter((g) => g.parent === null);
+    const stage = (g) => (g.part ? `${g.stage} ${g.part}` : g.stage);
+    const twice = new Set(roots.map(stage)).size < roots.length;
+    const link = (g) =>
+      h(
+        "span",
+        h("button.link", { onclick: () => this.app.openGraph(g) }, g.parent !== null || twice ? g.title : stage(g)),
+        h("span.muted", ` ${plural(this.ops(g), "op")}`),
+      );
+    const of = collect(roots.flatMap((g) => this.notes(g).map((note) => [note, stage(g)])));
+    const whose = (stages) => (stages.length < roots.length ? `${stages.join(", ")}: ` : "");
+    const lines = collect([...of].map(([note, stages]) => [whose(stages), note]));
+    return h(
+      "tr.later",
+      h("td"),
+      h(
+        "td",
+        { colSpan: 6 },
+        h("div.links", graphs.map(link)),
+        [...lines].map(([who, notes]) => h("p.muted", who + notes.join("; "))),
+      ),
+    );
   }
 
   /** How a graph ended or came about. */
@@ -122,9 +150,7 @@ export class OverviewView {
       ...(lowering?.cudagraphs ?? []).map((c) => `no CUDA graph: ${c.reason}`),
       ...(problems ?? []).map((p) => [p.what, p.why].filter(Boolean).join(": ")),
       ...(notes ?? []),
-    ]
-      .filter(Boolean)
-      .join("; ");
+    ].filter(Boolean);
   }
 
   /** What a forward keeps for its backward, the largest first: where it was made and what reads it. */
@@ -296,6 +322,25 @@ export class OverviewView {
       ),
     );
   }
+}
+
+/** The second parts of pairs by the first, in order. */
+function collect(pairs) {
+  const found = new Map();
+  for (const [key, value] of pairs) (found.get(key) ?? found.set(key, []).get(key)).push(value);
+  return found;
+}
+
+/** Graphs by compile: those that Dynamo captured and, apart from them, what each became later. */
+function compiles(graphs) {
+  const groups = new Map();
+  for (const g of graphs.filter((one) => !one.side)) {
+    const root = g.parent === null ? g : graphs[g.parent];
+    const key = root.compile_id === null ? root.at : `${root.rank} ${root.compile_id}`;
+    const group = groups.get(key) ?? groups.set(key, { captured: [], later: [] }).get(key);
+    (CAPTURED.includes(root.stage) ? group.captured : group.later).push(g);
+  }
+  return [...groups.values()].map((group) => (group.captured.length ? group : { captured: group.later, later: [] }));
 }
 
 const percent = (share) => (share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`);
