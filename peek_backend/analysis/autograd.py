@@ -53,7 +53,7 @@ class Gradient(Struct, frozen=True):
 class Tangent(Struct, frozen=True):
     """A gradient that arrives; ``output`` is the ordinal of the program's output, None for a mutated input or a base.
 
-    ``known`` is False where the capture does not tell (torch's log on torch 2.8).
+    ``known`` is False where the capture does not tell.
     """
 
     node: NodeRecord

@@ -17,16 +17,23 @@ from torch.utils import _pytree as pytree
 
 from ..model import AliasedOutput, MutatedInput
 
-_MOST_FRAMES_UP = 12
+_MOST_FRAMES_UP = 30
+"""Between us and AOTAutograd's own functions; Python's logging is there too when torch's log tells of a graph."""
 
 
 def metadata() -> Any:
     """AOTAutograd's ViewAndMutationMeta of the graph that it is working on in this thread, or None.
 
     It passes it to nobody, and puts it into the tracing context only after the partitioner ran; its own functions hold it as
-    ``fw_metadata`` (torch 2.8 to 2.15), with inputs and outputs counted as Dynamo's.
+    ``fw_metadata`` (torch 2.8 to 2.15), an entry of its cache as ``runtime_metadata``. Inputs and
+    outputs are counted as Dynamo's.
     """
-    return _held_as("fw_metadata", "input_info")
+    known = _held_as("fw_metadata", "input_info")
+    return (
+        known
+        if known is not None
+        else getattr(_held_as("self", "runtime_metadata"), "runtime_metadata", None)
+    )
 
 
 def _held_as(name: str, field: str) -> Any:
@@ -66,8 +73,13 @@ def tangent_ordinals(gm: fx.GraphModule, meta: Any) -> tuple[int | None, ...]:
     nodes = [n for n in gm.graph.nodes if n.op == "placeholder" and "tangent" in n.name]
     if any(n.meta.get("desc") is not None for n in nodes):
         return tuple([_output_of(n.meta.get("desc")) for n in nodes])
+    return in_order_of_outputs(len(nodes), meta) or (None,) * len(nodes)
+
+
+def in_order_of_outputs(count: int, meta: Any) -> tuple[int | None, ...]:
+    """The outputs that ``count`` tangents belong to, by their order in ``fw_metadata``; nothing where that has another number."""
     found = _differentiable_outputs(meta)
-    return tuple(found) if len(found) == len(nodes) else (None,) * len(nodes)
+    return tuple(found) if len(found) == count else ()
 
 
 def gradient_ordinals(gm: fx.GraphModule, first: int, inputs: Sequence[int | None]) -> tuple[int | None, ...]:
@@ -116,11 +128,11 @@ def _filled(found: Sequence[int | None], inputs: Sequence[int | None]) -> list[i
     return filled
 
 
-_BASES = ("base", "base_of", "mutated_input", "output", "grad_of")
+_BASES = ("base", "base_of", "mutated_input", "grad_of")
 
 
 def _input_of(desc: Any) -> int | None:
-    """The plain input a descriptor names: itself, or the subclass or base it is a part of."""
+    """The plain input a descriptor names: itself, or the subclass or base it is a part of. A tangent is none."""
     while desc is not None:
         if type(desc).__name__ == "PlainAOTInput":
             return desc.idx
@@ -135,7 +147,7 @@ def _output_of(desc: Any) -> int | None:
             return desc.idx
         if kind in ("InputMutationAOTOutput", "IntermediateBaseAOTOutput"):
             return None
-        desc = next((getattr(desc, name) for name in _BASES if hasattr(desc, name)), None)
+        desc = next((getattr(desc, name) for name in ("output", *_BASES) if hasattr(desc, name)), None)
     return None
 
 

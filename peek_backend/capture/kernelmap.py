@@ -103,7 +103,9 @@ class _Matching:
                 continue
             found.add(index)
             waiting += node_refs(node)
-        return sorted(found)
+        return sorted(
+            i for i in found if self._nodes[i].target != "operator.getitem"
+        )  # takes one of several results
 
 
 _VIEWS = frozenset(

@@ -81,7 +81,7 @@ class Trail:
     def _end(self) -> Place | None:
         return self.dynamo.get("output")
 
-    def _entry(self, node: fx.Node, entry: int | None, tangents: Iterator[int | None]) -> Origin:
+    def _entry(self, node: fx.Node | NodeRecord, entry: int | None, tangents: Iterator[int | None]) -> Origin:
         if entry is not None and entry < len(self.inputs):
             return Origin(((self.key, self.inputs[entry]),))
         if "tangent" not in node.name:
@@ -252,25 +252,24 @@ class Trail:
         places = tuple(dict.fromkeys(self.dynamo[n] for n in call.sources if n in self.dynamo))
         return Origin(places, _BY_COMMENT if places else _NOT_KEPT)
 
-    def traced_by_line(self, record: GraphRecord) -> list[Origin]:
+    def traced_by_line(
+        self, record: GraphRecord, inputs: Sequence[int | None], tangents: Sequence[int | None]
+    ) -> list[Origin]:
         """As ``traced``, for a joint or inference graph that came as text: a node came from the Dynamo nodes of its line.
 
         Of several on one line the one of the same op, if there is one.
         """
-        entries = [n for n in record.nodes if n.op == "placeholder" and "tangents" not in n.name]
-        own = len(entries) == len(self.inputs)
-        ordinal = {n.index: i for i, n in enumerate(entries)} if own else {}
-        return [self._by_line(node, ordinal) for node in record.nodes]
+        entries, ends = iter(inputs), iter(tangents)
+        return [
+            self._entry(n, next(entries, None), ends) if n.op == "placeholder" else self._by_line(n)
+            for n in record.nodes
+        ]
 
-    def _by_line(self, node: NodeRecord, ordinal: dict[int, int]) -> Origin:
-        if node.index in ordinal:
-            return Origin(((self.key, self.inputs[ordinal[node.index]]),))
-        if node.op == "placeholder":
-            return Origin(reason=_EXTRA_INPUT if "tangents" not in node.name else "a gradient that arrives")
+    def _by_line(self, node: NodeRecord) -> Origin:
         if node.op == "output":
             return Origin((self._end,) if self._end else ())
         if node.source is None:
-            return Origin(reason="torch printed no line for it")
+            return Origin(reason="torch's text has no line of the program for it")
         found = self._lines.get((node.source.line, node.source.code), [])
         same_op = [place for place, op in found if op == _op(node)]
         return Origin(

@@ -1,7 +1,8 @@
-"""The later stages as torch's trace log tells them: text alone, on warm caches too, without changing what is compiled.
+"""The later stages as torch's trace log tells them: graphs as text, on warm caches too, without changing what is compiled.
 
 The log is what TORCH_TRACE writes; a handler on its logger sees the same without a file. A graph that comes from AOTAutograd's
-cache is told as one that was traced. Nodes are linked by their names, and to the Dynamo graph by their lines.
+cache is told as one that was traced. Nodes are linked by their names, and to the Dynamo graph by their lines. What no text says
+of inputs and outputs is read from AOTAutograd's metadata while it tells of the graph.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import msgspec
 
 from ..model import CacheOutcome, GraphRecord, Problem, Source, StageInfo
 from ..model.graph import results_of
+from . import aotmeta
 from .failures import in_short
 from .inductor import AOT_AUTOGRAD, FX_GRAPH, asks_fx_cache
 from .kernels import kernel_nodes, parse_code
 from .listeners import Emit
-from .moved import at_todays_lines
+from .moved import at_lines_of, at_todays_lines
 from .printed import Descriptors, descriptors, parse_graph
 from .provenance import Trail
 from .stagereader import CALLS, Wanted, inputs_of, template_of, with_inputs, with_origins
@@ -76,6 +78,7 @@ class LogReader:
         self._inputs: dict[str, Source] = {}
         self._tangents: tuple[int | None, ...] = ()
         self._records: dict[str, GraphRecord] = {}
+        self._read: dict[str, GraphRecord] = {}  # all of them, those that nobody wants too
         self._texts: dict[str, str] = {}
         self._aot_cache: CacheOutcome | None = None
         self._part = ""
@@ -117,27 +120,43 @@ class LogReader:
     def _graph(self, stage: str, text: str) -> None:
         self.seen.add(stage)
         told = descriptors(text)
-        record = self._with_inputs(self._parsed(text, template_of(self._dynamo, stage)), told)
+        record = self._with_inputs(self._parsed(text, template_of(self._dynamo, stage), ("joint",)), told)
+        self._read[stage] = record
         if stage in ("joint", "inference"):
-            origins = self._trail.traced_by_line(record)
+            self._read_metadata(record, told)
+            origins = self._trail.traced_by_line(record, self._inputs_of(record, told), self._tangents)
         else:
             origins = self._trail.lowered_by_name(record, ("joint",), "a pass on the joint graph")
         wanted = stage in self._wanted
         self._trail.add_record(stage, record.key if wanted else None, record, origins)
         if wanted:
-            info = msgspec.structs.replace(self._info, compiled=False if stage == "backward" else None)
-            info = self._with_ordinals(stage, record, told, info)
+            info = self._with_ordinals(record, told)
             self._send(stage, with_origins(record, origins, self._with_counts(stage, record, info)))
 
-    def _parsed(self, text: str, template: GraphRecord) -> GraphRecord:
-        return at_todays_lines(parse_graph(text, template), self._dynamo)
+    def _read_metadata(self, record: GraphRecord, told: Descriptors) -> None:
+        """What AOTAutograd's metadata, at hand while it tells of a graph, says of writes and aliases; of tangents what they are
+        for, where the text has no descriptors."""
+        meta = aotmeta.metadata()
+        mutated, aliased = aotmeta.mutated_inputs(meta, self._flat), aotmeta.aliased_outputs(meta, self._flat)
+        self._info = msgspec.structs.replace(self._info, mutated=mutated, aliased=aliased)
+        names = [n.name for n in record.nodes if n.op == "placeholder" and "tangents" in n.name]
+        if told.tangents:
+            self._tangents = tuple([told.tangents.get(name) for name in names])
+        else:
+            self._tangents = aotmeta.in_order_of_outputs(len(names), meta)
+
+    def _parsed(self, text: str, template: GraphRecord, before: Sequence[str]) -> GraphRecord:
+        """A graph's text, with the lines of today's program: AOTAutograd's own cache, too, has the text of another."""
+        record = parse_graph(text, template)
+        earlier = [self._read[stage] for stage in before if stage in self._read]
+        return at_lines_of(record, earlier) if earlier else at_todays_lines(record, self._dynamo)
 
     def _with_inputs(self, record: GraphRecord, told: Descriptors) -> GraphRecord:
         """Inputs get the names that the program has for them, saved values the lines of the forward's nodes."""
         for name, ordinal in self._ordinals(record, told).items():
             if (source := self._entries[ordinal].source) is not None:
                 self._inputs[name] = source
-        forward = self._records.get("forward")
+        forward = self._read.get("forward")
         lines = {n.name: n.source for n in forward.nodes if n.source} if forward else {}
         return with_inputs(record, {**lines, **self._inputs})
 
@@ -149,19 +168,18 @@ class LogReader:
             order = {name: i for i, name in enumerate(own)} if len(own) == len(self._flat) else {}
         return {name: self._flat[i] for name, i in order.items() if i < len(self._flat)}
 
-    def _with_ordinals(
-        self, stage: str, record: GraphRecord, told: Descriptors, info: StageInfo
-    ) -> StageInfo:
-        """Which output each tangent belongs to and which input each gradient, as far as the text says."""
-        placeholders = [n for n in record.nodes if n.op == "placeholder"]
-        if told.tangents:
-            self._tangents = tuple([told.tangents.get(n.name) for n in placeholders if "tangents" in n.name])
+    def _inputs_of(self, record: GraphRecord, told: Descriptors) -> tuple[int | None, ...]:
         ordinals = self._ordinals(record, told)
-        info = msgspec.structs.replace(info, inputs=tuple([ordinals.get(n.name) for n in placeholders]))
-        if stage not in ("joint", "backward"):
-            return info
-        gradients = self._gradients(record, told) if stage == "backward" else ()
-        return msgspec.structs.replace(info, tangents=self._tangents, gradients=gradients)
+        return tuple([ordinals.get(n.name) for n in record.nodes if n.op == "placeholder"])
+
+    def _with_ordinals(self, record: GraphRecord, told: Descriptors) -> StageInfo:
+        """What is known of a graph: which output each tangent belongs to and which input each gradient, as far as it is told."""
+        inputs = self._inputs_of(record, told)
+        if record.stage == "backward":
+            gradients = self._gradients(record, told)
+            return StageInfo(self._info.by, False, None, inputs, self._tangents, gradients)
+        tangents = self._tangents if record.stage == "joint" else ()
+        return msgspec.structs.replace(self._info, inputs=inputs, tangents=tangents)
 
     def _gradients(self, backward: GraphRecord, told: Descriptors) -> tuple[int | None, ...]:
         """Each output's input: by descriptors, a None that has none by its place; without any, by the order of inputs."""
@@ -198,10 +216,11 @@ class LogReader:
         shown = part if part != "inference" else ""
         if not post_grad or not {"post_grad", "kernels"} & self._wanted.stages:
             return
-        record = self._parsed(post_grad, template_of(self._dynamo, "post_grad", shown))
-        half = self._records.get(self._part)
+        before = (self._part, "joint")
+        record = self._parsed(post_grad, template_of(self._dynamo, "post_grad", shown), before)
+        half = self._read.get(self._part)
         record = with_inputs(record, inputs_of(half)[0] if half else self._inputs)
-        origins = self._trail.lowered_by_name(record, (self._part, "joint"), "a post-grad pass of Inductor")
+        origins = self._trail.lowered_by_name(record, before, "a post-grad pass of Inductor")
         wanted = "post_grad" in self._wanted
         self._trail.add_record("post_grad", record.key if wanted else None, record, origins)
         info = StageInfo(by=self._wanted.by, compiled=True)

@@ -22,7 +22,7 @@ from .graphs import Origin, read_graph
 from .inductor import CompileNotes, compiled_graph, of_calls, output_code, post_grad_text
 from .kernels import kernel_nodes, parse_code
 from .listeners import Emit
-from .moved import at_todays_lines
+from .moved import at_lines_of
 from .printed import parse_graph
 from .provenance import Origin as NodeOrigin
 from .provenance import Trail
@@ -152,8 +152,9 @@ class StageReader:
         info = StageInfo(by=self._wanted.by, compiled=True, inputs=self._entries_of(gm))
         template = template_of(self._dynamo, "post_grad", part)
         if notes.hit:
-            record = at_todays_lines(parse_graph(post_grad_text(result) or "", template), self._dynamo)
-            record = with_inputs(record, self._sources_of(gm))
+            half = read_graph(gm, self._origin(stage, gm))  # Inductor left it as it was
+            record = at_lines_of(parse_graph(post_grad_text(result) or "", template), [half])
+            record = with_inputs(record, inputs_of(half)[0])
             origins = self._trail.lowered_by_name(record, (stage, "joint"), _POST_GRAD)
         else:
             record = msgspec.structs.replace(read_graph(gm, self._origin("post_grad", gm)), part=part)

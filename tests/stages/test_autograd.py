@@ -170,25 +170,41 @@ def test_the_backward_is_not_compiled_until_it_runs():
     assert (before.by, before.compiled, after.compiled) == ("aot_eager", False, True)
 
 
-def test_the_log_tells_the_same_of_autograd():
-    """Names of inputs, whose gradient and which tangent it is: as the live graphs tell, by descriptors, else by the order."""
-    described = not torch.__version__.startswith("2.8.")
+class Writing(torch.nn.Module):
+    """Writes an input that needs a gradient; of its outputs one is a view of an input, two share memory, one has no gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x = x * 2
+        x.mul_(self.fc.weight.sum())
+        self.fc.bias.data.add_(1)
+        y = self.fc(x)
+        return y.detach() + 1, y, y.view(-1), self.fc.weight.t(), y * 2
+
+
+@pytest.mark.parametrize("module", [Small, Writing])
+def test_the_log_tells_the_same_of_autograd(module):
+    """Inputs, gradients, tangents, writes and aliases are as the live graphs tell, and the same again from the cache."""
 
     def told(source):
         torch._dynamo.reset()
         torch.manual_seed(0)
-        record = staged(Small(), torch.randn(4, 8), inner="inductor", stages_from=source)
+        record = staged(module(), torch.randn(4, 8), inner="inductor", stages_from=source)
         (view,) = record.autograd
-        tangents = [(t.node.name, t.output) for t in view.tangents if t.known]
+        tangents = [(t.node.name, t.known, t.output) for t in view.tangents]
         saved = sorted((s.name, s.nbytes, s.source.input or s.source.line) for s in view.saved)
         inputs = {
             g.key: [n.source.input for n in g.nodes if n.source and n.source.input] for g in record.graphs
         }
-        return [(g.input, g.node is None) for g in view.gradients], saved, inputs, tangents
+        gradients = [(g.input, g.node is None) for g in view.gradients]
+        return gradients, saved, inputs, tangents, view.mutated, view.aliased
 
-    live, log = told("live"), told("log")
-    assert log[:3] == live[:3]
-    assert log[3] == (live[3] if described else [])
+    live, log, warm = told("live"), told("log"), told("log")
+    assert log == warm == live
+    assert all(known for _, known, _ in log[3])
     assert {"0/0 kernels forward", "0/0 post_grad forward"} <= {
         k for k, names in log[2].items() if "x" in names
     }
