@@ -154,10 +154,14 @@ class Record(CaptureRecord, frozen=True, omit_defaults=True):
 
 
 class Trace:
-    """The trail of some nodes: ``came_from``, ``nodes``, ``became``, each a tuple of steps (graph key, stage, node)."""
+    """The trail of some nodes: ``came_from``, ``nodes``, ``became``, each a tuple of steps (graph key, stage, node, note).
+
+    ``twins`` are the nodes of a forward that its backward computes again or is handed, and those of the backward that do it.
+    """
 
     def __init__(self, found: _Trace, graphs: dict[str, GraphRecord]):
         self.nodes, self.came_from, self.became = found.nodes, found.came_from, found.became
+        self.twins = found.twins
         self._found, self._graphs = found, graphs
 
     def __str__(self) -> str:

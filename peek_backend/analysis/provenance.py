@@ -6,7 +6,7 @@ Each node names its origins in earlier stages; the other direction is worked out
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -26,22 +26,25 @@ class Step(Struct, frozen=True):
     graph: str
     stage: str
     node: NodeRecord
+    note: str = ""
 
 
 class Trace(Struct, frozen=True):
     """What is known of some nodes: ``nodes`` themselves, ``came_from`` all that led to them, ``became`` all they turned into.
 
-    Each in the order of stages, each node once.
+    ``twins`` have the same value in the other half of a joint graph: what a backward computes again or is handed, and what the
+    forward computed. Each in the order of stages, each node once.
     """
 
     nodes: tuple[Step, ...]
     came_from: tuple[Step, ...] = ()
     became: tuple[Step, ...] = ()
+    twins: tuple[Step, ...] = ()
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """All of it, in the order of stages."""
-        return (*self.came_from, *self.nodes, *self.became)
+        return in_order((*self.came_from, *self.nodes, *self.became, *self.twins))
 
 
 class Provenance:
@@ -91,7 +94,19 @@ class Provenance:
         start = dict.fromkeys(places)
         before = self._closure(start, self.origins)
         after = self._closure(start, self.results)
-        return Trace(self._steps(start), self._steps(before), self._steps(after))
+        known = {*start, *before, *after}
+        twins = {twin: note for place in start for twin, note in self._twins(place) if twin not in known}
+        return Trace(self._steps(start), self._steps(before), self._steps(after), self._steps(twins, twins))
+
+    def _twins(self, place: Place) -> Iterator[tuple[Place, str]]:
+        """The node of the other half that has the value of this one, with how they are related: a partitioner keeps names."""
+        graph, node = self.graphs[place[0]], self.node(place)
+        other = {"forward": "backward", "backward": "forward"}.get(graph.stage)
+        for key, half in self.graphs.items():
+            if half.stage == other and half.backend_call == graph.backend_call and half.key == key:
+                for twin in half.nodes:
+                    if twin.name == node.name and (note := _TWINS.get((graph.stage, node.op, twin.op))):
+                        yield (key, twin.index), note
 
     def _closure(self, start: Iterable[Place], step: Callable[[Place], Iterable[Place]]) -> dict[Place, None]:
         seen = dict.fromkeys(start)
@@ -103,13 +118,12 @@ class Provenance:
                     waiting.append(place)
         return {p: None for p in seen if p not in set(start)}
 
-    def _steps(self, places: Iterable[Place]) -> tuple[Step, ...]:
-        steps = [self._step(p) for p in places]
-        return tuple(sorted(steps, key=lambda s: (rank_of(s.stage), s.graph, s.node.index)))
+    def _steps(self, places: Iterable[Place], notes: Mapping[Place, str] | None = None) -> tuple[Step, ...]:
+        return in_order([self._step(p, (notes or {}).get(p, "")) for p in places])
 
-    def _step(self, place: Place) -> Step:
+    def _step(self, place: Place, note: str) -> Step:
         graph = self.graphs[place[0]]
-        return Step(place[0], f"{graph.stage} {graph.part}".strip(), self.node(place))
+        return Step(place[0], f"{graph.stage} {graph.part}".strip(), self.node(place), note)
 
     def find(self, what: str) -> list[Place]:
         """The nodes that a text names: ``mm_3``, ``0/0 joint:mm_3``, or ``model.py:31`` for all of a user's line.
@@ -142,7 +156,20 @@ class Provenance:
         return [p for p in found if rank_of(self.graphs[p[0]].stage) == first]
 
 
+_TWINS = {
+    ("backward", "call_function", "call_function"): "the backward computes it again",
+    ("backward", "placeholder", "call_function"): "saved for the backward",
+    ("forward", "call_function", "call_function"): "computed again",
+    ("forward", "call_function", "placeholder"): "saved by the forward",
+}
+"""How the twin of a node relates to it: by the node's stage, its op, and the twin's. Both have the program's own inputs."""
+
 _LINE = re.compile(r"^(.+\.\w+):(\d+)$")
+
+
+def in_order(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """Steps in the order of stages."""
+    return tuple(sorted(steps, key=lambda s: (rank_of(s.stage), s.graph, s.node.index)))
 
 
 def rank_of(stage: str) -> int:

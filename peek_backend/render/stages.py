@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from peek_backend.analysis.autograd import AutogradView, Saved, Tangent, saved_nodes
 from peek_backend.analysis.functional import InPlaceOp
-from peek_backend.analysis.provenance import Place, Provenance, Step, Trace, rank_of
+from peek_backend.analysis.provenance import Place, Provenance, Step, Trace
 from peek_backend.analysis.totals import hints, nbytes_at
 from peek_backend.model import CaptureRecord, GraphRecord, NodeRecord, Source, StageInfo
 
@@ -98,7 +98,7 @@ def trace_text(
     """
     asked = {(s.graph, s.node.index) for s in trace.nodes}
     rows, last = [], ""
-    for step in sorted(trace.steps, key=lambda s: (rank_of(s.stage), s.graph, s.node.index)):
+    for step in trace.steps:
         graph = graphs[step.graph]
         mark = "*" if (step.graph, step.node.index) in asked else ""
         rows.append([step.graph if step.graph != last else "", mark, *_step_cells(step, graph)])
@@ -125,7 +125,7 @@ def _with_footnotes(rows: Sequence[Sequence[str]], width: int) -> tuple[list[lis
 def _step_cells(step: Step, graph: GraphRecord) -> list[str]:
     node = step.node
     return [
-        node.name, _op(node, graph.stage), value_text(node.value), place_of(node.source), _note(node),
+        node.name, _op(node, graph.stage), value_text(node.value), place_of(node.source), _note(step),
     ]  # fmt: skip
 
 
@@ -143,8 +143,8 @@ def _op(node: NodeRecord, stage: str) -> str:
     )
 
 
-def _note(node: NodeRecord) -> str:
-    return node.no_origin or ""
+def _note(step: Step) -> str:
+    return "; ".join(note for note in (step.note, step.node.no_origin) if note)
 
 
 def _code_lines(trace: Trace) -> Iterator[str]:

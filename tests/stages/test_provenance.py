@@ -66,6 +66,28 @@ def test_back_in_time(small):
     assert "nn.functional.gelu(self.norm(self.fc(x)))" in str(trace)
 
 
+def test_the_twin_in_the_other_half():
+    """A node that a backward computes again, or is handed, leads to the forward's, and the forward's to it."""
+    from torch.utils.checkpoint import checkpoint
+
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return checkpoint(lambda a, b: (a @ b).sigmoid().sin(), x.exp(), w, use_reentrant=False)
+
+    record = staged(f, torch.ones(2, 4), torch.ones(4, 4, requires_grad=True))
+
+    def twins(what):
+        return [(s.stage, s.node.name, s.note) for s in record.trace(what).twins]
+
+    (again,) = twins("0/0 backward:sigmoid")
+    assert again == ("forward", "sigmoid", "the backward computes it again")
+    assert twins("0/0 forward:sigmoid") == [("backward", "sigmoid", "computed again")]
+    (saved,) = [s.name for s in record.autograd[0].saved if not s.is_input]
+    assert twins(f"0/0 backward:{saved}") == [("forward", saved, "saved for the backward")]
+    assert twins(f"0/0 forward:{saved}") == [("backward", saved, "saved by the forward")]
+    assert twins("0/0 forward:primals_2") == twins("0/0 joint:sigmoid") == []
+    assert "the backward computes it again" in str(record.trace("0/0 backward:sigmoid"))
+
+
 def test_a_line_of_the_program(small):
     """A file and line stand for all Dynamo nodes made there, and what became of them."""
     node = next(n for n in small.graph(0).nodes if n.name == "add_")
