@@ -71,12 +71,12 @@ def in_any_order(part: str, value: Any) -> Any:
 
 
 def calls_of_four_sizes(module: Any) -> list[Any]:
-    """The case's own calls, then its first call with every tensor two, three and five times as long; an error is a result."""
+    """The case's own calls, then its first call with every tensor at three other lengths; an error is a result."""
     fn, args, kwargs, how = module.build()
     compiled = torch.compile(fn, backend="eager", **how)
     results = [compiled(*args, **kwargs)]
     more = list(module.more_calls()) if hasattr(module, "more_calls") else []
-    more += [(_longer(args, times), _longer(kwargs, times)) for times in (2, 3, 5)]
+    more += [(_resized(args, times), _resized(kwargs, times)) for times in (2, 3, 5)]
     for positional, named in more:
         try:
             results.append(compiled(*positional, **named))
@@ -88,10 +88,20 @@ def calls_of_four_sizes(module: Any) -> list[Any]:
     return [*results, args]
 
 
-def _longer(values: Any, times: int) -> Any:
-    def longer(value: Any) -> Any:
+LONG = 100
+"""Rows above which a tensor is made shorter: a program that takes each row apart has as many nodes (2,000 here)."""
+
+
+def _resized(values: Any, times: int) -> Any:
+    """Every tensor ``times`` as long; a long one a part as long."""
+
+    def resized(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.dim() == 0 or type(value) is not torch.Tensor:
             return value
-        return value.detach().repeat(times, *[1] * (value.dim() - 1)).requires_grad_(value.requires_grad)
+        plain, rows = value.detach(), len(value)
+        other = (
+            plain[: rows // times].clone() if rows > LONG else plain.repeat(times, *[1] * (value.dim() - 1))
+        )
+        return other.requires_grad_(value.requires_grad)
 
-    return pytree.tree_map(longer, values)
+    return pytree.tree_map(resized, values)
