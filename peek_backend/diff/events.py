@@ -46,7 +46,7 @@ def _break_edit(info: Break, *, came: bool) -> Edit:
 
 
 def _break_reason(info: Break) -> Edit:
-    return Edit("break:reason", target=info.id, text=info.id, place=info.place)
+    return Edit("break:reason", target=info.id, text=info.id or info.reason, place=info.place)
 
 
 _SKIPPED_KEYS: tuple[Callable[[Skipped], Hashable], ...] = (

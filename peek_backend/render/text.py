@@ -71,10 +71,20 @@ def _how_many(record: CaptureRecord) -> str:
 
 def _list_row(key: str, graph: GraphRecord) -> tuple[str, str, str, str, str]:
     ops = sum(n.op.startswith("call") for n in graph.nodes)
-    ended = f"break: {graph.ended_by.id or 'yes'}" if graph.ended_by is not None else ""
-    ended = "never ran" if graph.never_ran else ended
+    ended = "never ran" if graph.never_ran else _break_words(graph.ended_by)
     name = visible(labels.code_text(graph.name))
     return visible(key), name, labels.place_text(graph.file, graph.line), labels.plural(ops, "op"), ended
+
+
+def _break_words(event: BreakInfo | None) -> str:
+    """``break: GB0059``; torch gives no id to some, which go by their line."""
+    if event is None or event.id:
+        return f"break: {event.id}" if event is not None else ""
+    return (
+        f"break at {labels.place_text(event.stack[-1].file, event.stack[-1].line)}"
+        if event.stack
+        else "break"
+    )
 
 
 def find_graph(record: CaptureRecord, key: str) -> int:

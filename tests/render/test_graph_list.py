@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
-from peek_backend.model import BreakInfo, Problem
+from peek_backend.model import BreakInfo, Problem, StackFrame
 from peek_backend.render.escape import width
 from peek_backend.render.text import graph_list, problem_lines, render_text
 from tests.builders import HOSTILE, capture, transformer
@@ -25,6 +26,16 @@ def test_one_line_a_graph_with_its_ending():
     assert lines[0] == "4 graphs"
     assert [line.split()[0] for line in lines[1:]] == ["0/0", "1/0", "2/0", "9/0"]
     assert lines[-1].endswith("break: GB0059")
+
+
+@pytest.mark.parametrize(
+    ("stack", "words"),
+    [((StackFrame("/src/model.py", 31, "forward"),), "break at model.py:31"), ((), "break")],
+)
+def test_a_break_without_an_id_goes_by_its_line(stack, words):
+    """torch numbers most of its breaks: of the others the line is told, where there is one."""
+    ended = replace(graphs(1)[0], ended_by=BreakInfo("could not guard", stack=stack))
+    assert graph_list(capture(ended)).rstrip().endswith(f"  {words}")
 
 
 def test_list_fits_a_terminal():
