@@ -142,8 +142,7 @@ export class Graph {
     return (this.sum ??= this.cost(this.seq));
   }
   place(i) {
-    const file = this.text("file", i);
-    return file ? `${baseName(file)}:${this.cols.line[i]}` : "";
+    return placeText({ file: this.text("file", i), line: this.cols.line[i] });
   }
   groupText(column, g) {
     const s = this.groups[column][g];
@@ -189,6 +188,9 @@ const WINDOWS = /^(?:[a-z]:)?\\|^[a-z]:/i;
 export const baseName = (path) =>
   path.slice(Math.max(path.lastIndexOf("/"), WINDOWS.test(path) ? path.lastIndexOf("\\") : -1) + 1);
 
+/** `model.py:12` of what has a file and a line; empty where it has none. */
+export const placeText = (at) => (at?.file ? `${baseName(at.file)}:${at.line}` : "");
+
 /** `1 node`, `10,000 nodes`. */
 export const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
@@ -200,6 +202,9 @@ export function bytesText(count) {
     count /= 1024;
   }
 }
+
+/** A part of a whole, from 0 to 1: `12.5 %`. */
+export const percent = (share) => (share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`);
 
 /** `812 FLOP`, `3.2 GFLOP`: decimal prefixes. */
 export function count(value, unit = "") {

@@ -1,6 +1,6 @@
 // The overview: the verdict, the numbers behind it, what to mend first, every graph. Facts come ready from Python.
 
-import { baseName, bytesText, plural } from "./data.js";
+import { bytesText, percent, placeText, plural } from "./data.js";
 import { fades, fill, h } from "./dom.js";
 
 const KEPT = 15;
@@ -101,7 +101,7 @@ export class OverviewView {
         h("td.right", this.ops(g).toLocaleString("en")),
         h("td.mono", this.inputs(g)),
         h("td.mono", this.output(g)),
-        h("td", g.file ? `${baseName(g.file)}:${g.line}` : ""),
+        h("td", placeText(g)),
         h("td.muted", this.notes(g).join("; ")),
       );
     const titles = ["graph", "stage", "ops", "inputs", "outputs", "source", ""];
@@ -121,9 +121,12 @@ export class OverviewView {
         h("button.link", { onclick: () => this.app.openGraph(g) }, g.parent !== null || twice ? g.title : stage(g)),
         h("span.muted", ` ${plural(this.ops(g), "op")}`),
       );
-    const of = collect(roots.flatMap((g) => this.notes(g).map((note) => [note, stage(g)])));
-    const whose = (stages) => (stages.length < roots.length ? `${stages.join(", ")}: ` : "");
-    const lines = collect([...of].map(([note, stages]) => [whose(stages), note]));
+    const notes = roots.flatMap((g) => this.notes(g).map((text) => ({ text, of: stage(g) })));
+    const whose = (same) => (same.length < roots.length ? `${same.map((note) => note.of).join(", ")}: ` : "");
+    const lines = Map.groupBy(
+      Map.groupBy(notes, ({ text }) => text),
+      ([, same]) => whose(same),
+    );
     return h(
       "tr.later",
       h("td"),
@@ -131,7 +134,7 @@ export class OverviewView {
         "td",
         { colSpan: 6 },
         h("div.links", graphs.map(link)),
-        [...lines].map(([who, notes]) => h("p.muted", who + notes.join("; "))),
+        [...lines].map(([who, texts]) => h("p.muted", who + texts.map(([text]) => text).join("; "))),
       ),
     );
   }
@@ -324,13 +327,6 @@ export class OverviewView {
   }
 }
 
-/** The second parts of pairs by the first, in order. */
-function collect(pairs) {
-  const found = new Map();
-  for (const [key, value] of pairs) (found.get(key) ?? found.set(key, []).get(key)).push(value);
-  return found;
-}
-
 /** Graphs by compile: those that Dynamo captured and, apart from them, what each became later. */
 function compiles(graphs) {
   const groups = new Map();
@@ -342,8 +338,6 @@ function compiles(graphs) {
   }
   return [...groups.values()].map((group) => (group.captured.length ? group : { captured: group.later, later: [] }));
 }
-
-const percent = (share) => (share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`);
 
 /** What peek could not read, of the capture and of each graph. */
 export const allProblems = (capture) => [

@@ -1,6 +1,6 @@
 // The panel: all that is known of the selected node or container, every name a link.
 
-import { bytesText, baseName } from "./data.js";
+import { bytesText, percent, placeText } from "./data.js";
 import { fill, h, icon, ICONS } from "./dom.js";
 import { flopText } from "./overlays.js";
 
@@ -177,7 +177,7 @@ export class Panel {
     const { graph } = this.app;
     const all = graph.total;
     const found = graph.cost(tree.leaves(item));
-    const share = (v, whole) => (whole > 0 ? `, ${((100 * v) / whole).toFixed(1)} % of the graph` : "");
+    const share = (v, whole) => (whole > 0 ? `, ${percent(v / whole)} of the graph` : "");
     return [
       ["FLOPs", found.flops ? `${flopText(found.flops)}${share(found.flops, all.flops)}` : ""],
       ["moves", found.moved ? `${bytesText(found.moved)}${share(found.moved, all.moved)}` : ""],
@@ -201,7 +201,7 @@ export class Panel {
             h(
               "button.link",
               { title: file, onclick: () => this.app.goSource(file, graph.cols.line[i]) },
-              `${baseName(file)}:${graph.cols.line[i]}`,
+              graph.place(i),
             ),
         ],
         ["in", graph.text("function", i)],
@@ -215,7 +215,7 @@ export class Panel {
             h("summary", "called from"),
             h(
               "ol.stack",
-              stack.map((f) => h("li", h("code", `${baseName(f.file)}:${f.line}`), " ", f.code || f.function || "")),
+              stack.map((f) => h("li", h("code", placeText(f)), " ", f.code || f.function || "")),
             ),
           )
         : null,

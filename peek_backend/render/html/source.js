@@ -157,8 +157,7 @@ export class SourceView {
 
   /** Nodes of a line: single ones link to themselves, many of a kind to a search. */
   chips(nodes, line, graph, node) {
-    const groups = new Map();
-    for (const i of nodes) (groups.get(graph.short(i)) ?? groups.set(graph.short(i), []).get(graph.short(i))).push(i);
+    const groups = Map.groupBy(nodes, (i) => graph.short(i));
     const chips = [...groups].map(([label, list]) =>
       h(
         "button.chip",

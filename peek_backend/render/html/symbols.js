@@ -1,6 +1,6 @@
 // Symbols of the graph with their ranges, sources and the chain of facts that made them what they are; then the guards.
 
-import { baseName } from "./data.js";
+import { placeText } from "./data.js";
 import { fill, h } from "./dom.js";
 
 const MANY = 5;
@@ -121,11 +121,7 @@ export class SymbolsView {
           ? h(
               "div.where",
               f.user.code ? h("code", f.user.code) : null,
-              h(
-                "button.link",
-                { onclick: () => this.app.goSource(f.user.file, f.user.line) },
-                `${baseName(f.user.file)}:${f.user.line}`,
-              ),
+              h("button.link", { onclick: () => this.app.goSource(f.user.file, f.user.line) }, placeText(f.user)),
             )
           : null,
       );
@@ -145,8 +141,7 @@ export class SymbolsView {
   }
 
   guards(list) {
-    const groups = new Map();
-    for (const g of list) (groups.get(g.source || "") ?? groups.set(g.source || "", []).get(g.source || "")).push(g);
+    const groups = Map.groupBy(list, (g) => g.source || "");
     return h(
       "div.wide",
       h(
@@ -169,7 +164,7 @@ export class SymbolsView {
                   h("td.mono", k ? "" : source),
                   h("td.mono", g.text),
                   h("td.muted", g.type),
-                  h("td.muted", g.user ? `${baseName(g.user.file)}:${g.user.line}` : ""),
+                  h("td.muted", placeText(g.user)),
                 ),
               ),
             ),

@@ -1,6 +1,6 @@
 // Frames in the order Dynamo met them: compiles, breaks, resume frames, recompiles, and why each happened.
 
-import { baseName } from "./data.js";
+import { placeText } from "./data.js";
 import { fill, h } from "./dom.js";
 import { allProblems, phaseRow, phaseRows, problemSection } from "./overview.js";
 
@@ -13,10 +13,8 @@ const OUTCOMES = {
   empty: ["", "nothing to compile"],
 };
 
-const place = (f) => `${baseName(f.file)}:${f.line}`;
-
 /** A line of code and where it stands. */
-const placeRow = (f) => h("div.where", f.code ? h("code", f.code) : null, h("span.muted", place(f)));
+const placeRow = (f) => h("div.where", f.code ? h("code", f.code) : null, h("span.muted", placeText(f)));
 
 /** A link that leaves the page, only ever on a click and only to the web; any other text stays text. */
 const outside = (url) =>
@@ -86,7 +84,7 @@ export class TimelineView {
         h("i.mark", { "aria-hidden": "true" }),
         h("b", f.name),
         h("span", { class: `tag ${tone}` }, words),
-        h("span.muted", f.file ? `${baseName(f.file)}:${f.line}` : ""),
+        h("span.muted", placeText(f)),
       ),
       // what a break says of its frame stands at the break
       f.reason && !broken.some((b) => b.reason === f.reason) ? h("p", f.reason) : null,
@@ -126,12 +124,10 @@ export class TimelineView {
 
   /** Breaks with one reason at one line, told once. */
   breaks(list) {
-    const groups = new Map();
-    for (const b of list) {
+    const groups = Map.groupBy(list, (b) => {
       const { file, line } = b.stack?.at(-1) ?? {};
-      const key = JSON.stringify([b.reason, file, line, b.split]);
-      (groups.get(key) ?? groups.set(key, []).get(key)).push(b);
-    }
+      return JSON.stringify([b.reason, file, line, b.split]);
+    });
     return [...groups.values()].map((same) => this.broke(same));
   }
 
@@ -140,7 +136,7 @@ export class TimelineView {
     const last = b.stack?.at(-1);
     const ended = [...new Set(same.map((other) => other.compile_id).filter(Boolean))];
     const kind = b.intent === "user" ? "break asked for" : b.split === false ? "frame skipped" : "graph break";
-    const step = (f) => h("li", h("code", place(f)), " ", f.code || f.function || "");
+    const step = (f) => h("li", h("code", placeText(f)), " ", f.code || f.function || "");
     return h(
       "div.event.broke",
       h(
@@ -205,7 +201,7 @@ export class TimelineView {
                 g.got == null ? null : [", got ", h("b.mono", g.got)],
               ]
             : h("code", g.text),
-          g.user ? h("span.muted", ` ${place(g.user)}`) : null,
+          g.user ? h("span.muted", ` ${placeText(g.user)}`) : null,
           variants.length ? h("span.muted", ` of ${variants.join(", ")}`) : null,
         ),
       ),
