@@ -27,7 +27,12 @@ _NARROWED = re.compile(
 )
 _SIZE = re.compile(r"^(.+)\.shape\[(\d+)\]$")
 _LOWER, _UPPER = re.compile(r"(?<![\w.])(\d+) <= "), re.compile(r" <= (\d+)(?![\w.])")
-_HALF_A_RANGE = "not simple sympy type <class 'NoneType'>"
+# What mends an error of torch's that says nothing of it, by words in its text.
+_MENDS = {
+    "not simple sympy type <class 'NoneType'>": "torch._dynamo.mark_dynamic takes both min= and max=, or neither",
+    "First bucket should be smaller": "DistributedDataParallel(bucket_cap_mb=) of 1 or more, the size of its first bucket; or"
+    " torch._dynamo.config.optimize_ddp = False, which splits no graph for DDP",
+}
 
 
 class Told(NamedTuple):
@@ -138,8 +143,8 @@ def _sentences(text: str, count: int) -> str:
 def _fix(text: str) -> str:
     if constraint := _CONSTRAINT.search(text):
         return " ".join(_SENTENCE.split(constraint[1])[1:2])
-    if _HALF_A_RANGE in text:
-        return "torch._dynamo.mark_dynamic takes both min= and max=, or neither"
+    if known := next((fix for words, fix in _MENDS.items() if words in text), ""):
+        return known
     hints = parse_message(text).hints
     return hints[0] if hints and "error when running in eager" not in hints[0] else ""
 

@@ -50,14 +50,16 @@ def why_nothing(
     ``over`` says that the stance was in force for a time only. ``uncompiled`` tells of what torch.compile was given and did not
     compile.
     """
-    traced = [f for f in frames if f.outcome in _OUTCOMES and f.compile_ids]
-    others = [f for f in frames if f.outcome in _OUTCOMES and not f.compile_ids]
+    found = [f for f in frames if f.outcome in _OUTCOMES]
+    found.sort(
+        key=lambda f: (f.outcome != "failed", not f.compile_ids)
+    )  # an error ended it, or it was traced at least
     reasons = (
         [_STANCES[stance].format(is_in="was for a time in" if over else "is in")]
         if stance in _STANCES
         else []
     )
-    reasons += [_frame(f) for f in [*traced, *others][:MOST_NAMED]]
+    reasons += [_frame(f) for f in found[:MOST_NAMED]]
     reasons += [_declined(text) for text in _telling(declined)]
     reasons += list(dict.fromkeys(uncompiled))[:MOST_NAMED]
     if not reasons and earlier:

@@ -13,7 +13,9 @@ from torch._dynamo.symbolic_convert import SpeculationEntry
 from torch.nn.parallel import DistributedDataParallel
 
 from peek_backend.analysis.stats import stats
+from peek_backend.capture.nothing import why_nothing
 from peek_backend.capture.session import Session
+from peek_backend.model import FrameRecord
 from peek_backend.render.explain import explain_text
 
 
@@ -145,8 +147,17 @@ def test_what_dynamo_raises_before_a_compile_begins_is_a_failure(monkeypatch):
     assert (frame.name, frame.outcome, frame.compile_ids) == ("doubled", "failed", ())
     assert frame.reason.startswith("AssertionError: First bucket should be smaller")
     assert frame.user.code == "compiled(doubled)(torch.ones(3))"
+    assert "bucket_cap_mb=) of 1 or more" in frame.fix
     assert "Failed doubled: failed" in report(session) and stats(session.record).failed == 1
     assert "doubled (test_refusals.py" in session.record.notes[0]
+
+
+def test_of_why_there_is_no_graph_the_error_comes_first():
+    """A frame that failed is named before those that were left in eager, whichever Dynamo met first."""
+    eager = FrameRecord("wrapper", "/src/ddp.py", 1, "skipped", "a break", compile_ids=("0/0",))
+    failed = FrameRecord("Net.forward", "/src/bad.py", 5, "failed", "AssertionError: no")
+    first, second = why_nothing([eager, failed], (), (), "")
+    assert "Net.forward (bad.py:5) failed: AssertionError: no" in first and "wrapper" in second
 
 
 def test_an_error_of_a_compile_is_told_once():
