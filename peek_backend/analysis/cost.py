@@ -353,19 +353,37 @@ def resolved(record: CaptureRecord, given: Mapping[str, Number]) -> dict[str, Nu
 
     Raises PeekError for a name that no graph has, a value that is no whole number, and one that the graphs are not for.
     """
-    names = record.dryrun.sizes if record.dryrun is not None else {}
+    names = symbols_by_name(record)
     symbols = {s.name: s for g in record.graphs for s in g.symbols}
     known = {*symbols}
     known |= {name for _, g in costed(record) for n in g.nodes if n.cost for name in symbols_in(n.cost.flops)}
+    values: dict[str, Number] = {}
     for name, value in given.items():
         if name not in known and name not in names:
             raise _no_symbol(name, {*known, *names})
-        symbol = symbols.get(names.get(name, name))
-        whole = symbol is None or symbol.type == "int"
-        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise PeekError(f"{name}={value!r} is no size", "sizes are whole numbers", f"write {name}=8")
-        _check_range(name, value, symbol)
-    return {names.get(name, name): value for name, value in given.items()}
+        for each in names.get(name, (name,)):
+            _check_size(name, value, symbols.get(each))
+            values[each] = value
+    return values
+
+
+def symbols_by_name(record: CaptureRecord) -> dict[str, tuple[str, ...]]:
+    """The symbols of each name that the caller of a dry run gave to dims."""
+    about = record.dryrun
+    if about is None:
+        return {}
+    return {
+        name: (first, *(s for s, other in about.aliases.items() if other == name))
+        for name, first in about.sizes.items()
+    }
+
+
+def _check_size(name: str, value: Any, symbol: SymbolInfo | None) -> None:
+    """PeekError for a value that is no size, or one at which torch would compile another graph."""
+    whole = symbol is None or symbol.type == "int"
+    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+        raise PeekError(f"{name}={value!r} is no size", "sizes are whole numbers", f"write {name}=8")
+    _check_range(name, value, symbol)
 
 
 def _check_range(name: str, value: Number, symbol: SymbolInfo | None) -> None:

@@ -15,11 +15,9 @@ import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from torch.utils import _pytree as pytree
 
 from ..errors import PeekError
 from ..model import CaptureRecord, DryRun, TensorMeta
-from ..model.inputs import TensorSpec
 from .attention import fused_with_dropout
 from .autocast import autocast_played
 from .cost import pricing
@@ -29,6 +27,7 @@ from .inputs import build, check_call, check_signature, device_named, is_usable
 from .inspection import inspect_call, roots
 from .isolation import random_state_kept
 from .moves import played
+from .named import symbols_by_name
 from .recurrent import whole
 from .relabel import relabelled
 from .walls import raise_explained
@@ -95,7 +94,12 @@ def _tried(
 
     def finished(record: CaptureRecord) -> CaptureRecord:
         """What was captured, whole or until the run ended, as that of the device that was asked for."""
-        found = {"sizes": _sizes(record, (args, kwargs)), "eager": dict(eager.most_common())}
+        names = symbols_by_name(record, function, args, kwargs)
+        found = {
+            "sizes": {name: first for name, (first, *_) in names.items()},
+            "aliases": {more: name for name, (_, *rest) in names.items() for more in rest},
+            "eager": dict(eager.most_common()),
+        }
         told = hints.told(msgspec.structs.replace(record, dryrun=msgspec.structs.replace(about, **found)))
         return told if by == wanted else relabelled(told, str(by), str(wanted))
 
@@ -120,28 +124,6 @@ def _defaults_kept() -> Iterator[None]:
     finally:
         torch.set_default_dtype(dtype)
         torch.set_grad_enabled(grad)
-
-
-def _sizes(record: CaptureRecord, inputs: Any) -> dict[str, str]:
-    """The symbols that the caller's names of dims became, by name: those of inputs of that dtype and shape."""
-    specs = [s for s in pytree.tree_leaves(inputs) if isinstance(s, TensorSpec) and any(s.names)]
-    metas = [
-        n.value
-        for g in record.graphs
-        for n in g.nodes
-        if n.op == "placeholder" and isinstance(n.value, TensorMeta)
-    ]
-    return {name: dim for spec in specs for meta in metas for name, dim in _symbols_of(spec, meta).items()}
-
-
-def _symbols_of(spec: TensorSpec, meta: TensorMeta) -> dict[str, str]:
-    """Names and symbols of an input's dims, if it is the one that ``spec`` describes."""
-    if meta.dtype != spec.dtype or len(meta.shape) != len(spec.shape):
-        return {}
-    dims = list(zip(spec.names, spec.shape, meta.shape, strict=True))
-    if any(isinstance(dim, int) and dim != size for _, size, dim in dims):
-        return {}
-    return {name: dim for name, _, dim in dims if name and isinstance(dim, str) and dim.isidentifier()}
 
 
 def _traced(

@@ -47,7 +47,8 @@ class DryRun(Struct, frozen=True, omit_defaults=True):
     """What was tried without data: on which device, for inference or a training step, and with which model.
 
     ``optimizer`` names the optimizer whose state a training step keeps; ``modules`` maps module paths to class names,
-    ``sizes`` the names that the caller gave dims (``batch``) to the symbols they became. ``assumed`` are the hints that were
+    ``sizes`` the names that the caller gave dims (``batch``) to the symbols they became, ``aliases`` further symbols of the
+    same names to those. ``assumed`` are the hints that were
     taken for values read from data, by line (``model.py:120``) or symbol. ``eager`` are the ATen ops that ran outside of all
     graphs, with how often; views are left out.
     """
@@ -58,5 +59,6 @@ class DryRun(Struct, frozen=True, omit_defaults=True):
     held: tuple[HeldTensor, ...] = ()
     modules: dict[str, str] = {}
     sizes: dict[str, str] = {}
+    aliases: dict[str, str] = {}
     assumed: dict[str, str] = {}
     eager: dict[str, int] = {}

@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, costs, missing_backwards
+from peek_backend.analysis.cost import (
+    Costs,
+    ModuleCost,
+    Sizes,
+    by_module,
+    costs,
+    missing_backwards,
+    symbols_by_name,
+)
 from peek_backend.analysis.dims import symbols_in
 from peek_backend.errors import unknown_name
 from peek_backend.model import CaptureRecord, Dim, FrameRecord
@@ -152,9 +160,7 @@ def _for_any_size(record: CaptureRecord) -> list[str]:
     flops = costs(record).flops
     if isinstance(flops, int):
         return []
-    names = (
-        {symbol: name for name, symbol in record.dryrun.sizes.items()} if record.dryrun is not None else {}
-    )
+    names = {symbol: name for name, symbols in symbols_by_name(record).items() for symbol in symbols}
     known = {s.name: s for graph in record.graphs for s in graph.symbols}
     told: dict[str, list[str]] = {}
     for symbol in sorted(symbols_in(flops), key=lambda s: (s.rstrip("0123456789"), len(s), s)):

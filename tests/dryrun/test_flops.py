@@ -127,6 +127,35 @@ def test_symbolic_costs_hold_at_other_sizes():
     assert (there.flops, there.bytes, there.peak_memory) == (other.flops, other.bytes, other.peak_memory)
 
 
+def two_products(x, y, w):
+    return (x @ w).sum() + (y @ w @ w).sum()
+
+
+def test_inputs_that_are_alike_have_names_of_their_own():
+    """Of two inputs of one dtype and shape each has its own name for a dim, and a price at its own size."""
+    cost = by_hand(two_products, "f32[a=4, 8]", "f32[b=4, 8]", "f32[8, 8]")
+    assert cost.at(a=6).flops == 2 * 8 * 8 * (6 + 2 * 4)
+    assert cost.at(b=6).flops == 2 * 8 * 8 * (4 + 2 * 6)
+
+
+class Wrapped(torch.nn.Module):
+    """Inputs by keyword, one of them in a dict."""
+
+    def forward(self, *, w, **rest):
+        return two_products(rest["x"], rest["more"]["y"], w)
+
+
+def test_one_name_is_one_size():
+    """A name that two inputs share is the size of both, where torch has a symbol for each too."""
+    wanted = 2 * 8 * 8 * (6 + 2 * 6)
+    cost = by_hand(two_products, "f32[a=4, 8]", "f32[a=4, 8]", "f32[8, 8]")
+    assert cost.at(a=6).flops == wanted
+    keywords = {"x": "f32[a=4, 8]", "more": {"y": "f32[a=4, 8]"}, "w": "f32[8, 8]"}
+    named = by_hand(Wrapped, keywords=keywords)
+    assert named.at(a=6).flops == wanted
+    assert "= a (4 here)" in str(named) and "shape[0]" not in str(named).partition("where")[2].splitlines()[0]
+
+
 def test_an_unknown_symbol_is_refused():
     """A size for a symbol that no graph has is a mistake that names those there are."""
     cost = by_hand(torch.sin, "f32[n=8]")
