@@ -685,6 +685,18 @@ def test_a_damaged_capture_leaves_the_plain_page(open_page, tmp_path):
     opened.requests.clear()
 
 
+def test_a_browser_that_is_too_old_shows_the_plain_page(open_page):
+    """Without the colours that the page is drawn with it says which browser it needs, above what needs no script."""
+    opened = open_page()
+    opened.tab.add_init_script("CSS.supports = () => false")
+    opened.tab.goto("about:blank")
+    opened.tab.goto(opened.url)
+    opened.tab.wait_for_selector("#broken:not([hidden])")
+    assert "it needs a browser of 2024 or later" in opened.tab.inner_text("#broken")
+    assert "What to mend first" in opened.tab.inner_text("body")
+    opened.errors.clear()
+
+
 def test_the_policy_allows_no_request(open_page):
     """A script that tries to fetch, open a socket, load an image or evaluate text is refused by the page's policy."""
     opened = open_page()
