@@ -53,7 +53,10 @@ class _Matching:
         """By call: the ``copy_`` into an input that it does, which is the last call that is given that input."""
         found: dict[int, list[int]] = {}
         for node in self._nodes:
-            if _op(node) == "copy_" and (target := self._nodes[node_refs(node)[0]]).op == "placeholder":
+            if (
+                _op(node.target) == "aten.copy_"
+                and (target := self._nodes[node_refs(node)[0]]).op == "placeholder"
+            ):
                 last = [i for i, call in enumerate(self._code.calls) if target.name in call.args]
                 if last:
                     found.setdefault(last[-1], []).append(node.index)
@@ -62,21 +65,15 @@ class _Matching:
     def _source(self, index: int) -> int:
         """The node behind views: a view has no buffer of its own."""
         node = self._nodes[index]
-        while _op(node) in _VIEWS and (refs := node_refs(node)):
+        while _op(node.target) in _VIEWS and (refs := node_refs(node)):
             node = self._nodes[refs[0]]
         return node.index
 
     def _extern(self, call: KernelCall) -> NodeRecord | None:
         """The next unclaimed node of an extern kernel's op; its operands and its result tell what the buffers are."""
-        if "." not in call.name:
-            return None
-        op = (
-            call.name.removeprefix("torch.ops.")
-            .removeprefix("aten.")
-            .removeprefix("extern_kernels.")
-            .split(".")[0]
-        )
-        node = next((n for n in self._nodes if n.index not in self._claimed and _op(n) == op), None)
+        op = _op(call.name)
+        free = (n for n in self._nodes if n.index not in self._claimed and n.op == "call_function")
+        node = next((n for n in free if op and _op(n.target) == op), None)
         if node is None:
             return None
         self._claimed.add(node.index)
@@ -109,7 +106,8 @@ class _Matching:
 
 
 _VIEWS = frozenset(
-    (
+    f"aten.{name}"
+    for name in [
         "view",
         "reshape",
         "permute",
@@ -121,11 +119,12 @@ _VIEWS = frozenset(
         "slice",
         "select",
         "alias",
-    )
+    ]
 )
 
 
-def _op(node: NodeRecord) -> str:
-    """``mm`` of ``aten.mm.default``."""
-    parts = node.target.split(".")
-    return parts[1] if node.op == "call_function" and parts[0] == "aten" and len(parts) > 1 else ""
+def _op(name: str) -> str:
+    """``aten.mm`` of ``aten.mm.default`` and ``extern_kernels.mm``, ``lib.op`` of ``torch.ops.lib.op.default``; nothing of a
+    kernel that Inductor made."""
+    parts = name.removeprefix("torch.ops.").replace("extern_kernels.", "aten.").split(".")
+    return ".".join(parts[:2]) if len(parts) > 1 else ""

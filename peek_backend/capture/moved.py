@@ -124,10 +124,15 @@ def _placed(node: NodeRecord, now: Mapping[Line, Line | None], same: Source | No
     line = _line(node.source)
     if line is None:
         return node
-    if _line(same) is not None:
-        source = msgspec.structs.replace(same, caller=None)  # the other graph has call stacks of its own
+    if same is not None and _line(same) is not None:
+        source = elsewhere(same)
     elif (today := now.get(line, line)) is not None:
         source = Source(today.file, today.number, today.function, today.code)
     else:
         source = None
     return msgspec.structs.replace(node, source=source)
+
+
+def elsewhere(source: Source) -> Source:
+    """A source for a node of another graph, which has its own call stacks."""
+    return msgspec.structs.replace(source, caller=None)

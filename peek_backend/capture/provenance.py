@@ -238,18 +238,22 @@ class Trail:
         """
         told = told if told is not None else [()] * len(code.calls)
         seen = nodes_of_calls(code, post_grad) if not all(told) else told
+        # A backward's comments name nodes of its own, and code from the cache may be of a program with other names.
+        own = all(name in self.dynamo for call in code.calls for name in call.sources)
         calls = iter(zip(code.calls, told, seen, strict=True))
         return [
-            self._kernel(*next(calls))
+            self._kernel(*next(calls), by_comment=own)
             if node.op == "call_function"
             else Origin(self.named(node.name, ("post_grad",)))
             for node in nodes
         ]
 
-    def _kernel(self, call: KernelCall, told: tuple[str, ...], seen: tuple[str, ...]) -> Origin:
+    def _kernel(
+        self, call: KernelCall, told: tuple[str, ...], seen: tuple[str, ...], *, by_comment: bool
+    ) -> Origin:
         if told or seen:
             return Origin(self.all_named(told or seen, "post_grad"), None if told else _WORKED_OUT)
-        places = tuple(dict.fromkeys(self.dynamo[n] for n in call.sources if n in self.dynamo))
+        places = tuple(dict.fromkeys(self.dynamo[n] for n in call.sources)) if by_comment else ()
         return Origin(places, _BY_COMMENT if places else _NOT_KEPT)
 
     def traced_by_line(

@@ -22,7 +22,7 @@ from .graphs import Origin, read_graph
 from .inductor import CompileNotes, compiled_graph, of_calls, output_code, post_grad_text
 from .kernels import kernel_nodes, parse_code
 from .listeners import Emit
-from .moved import at_lines_of
+from .moved import at_lines_of, elsewhere
 from .printed import parse_graph
 from .provenance import Origin as NodeOrigin
 from .provenance import Trail
@@ -256,12 +256,7 @@ class StageReader:
 def _with_line(node: NodeRecord, known: Mapping[str, GraphRecord]) -> NodeRecord:
     found = (known[key].nodes[i].source for key, i in node.origins if key in known)
     source = next((s for s in found if s is not None and s.line), None)
-    return node if source is None else msgspec.structs.replace(node, source=_elsewhere(source))
-
-
-def _elsewhere(source: Source) -> Source:
-    """A source for a node of another graph, which has its own call stacks."""
-    return msgspec.structs.replace(source, caller=None)
+    return node if source is None else msgspec.structs.replace(node, source=elsewhere(source))
 
 
 INDUCTOR = "inductor"

@@ -7,13 +7,15 @@ import inspect
 import msgspec
 import pytest
 import torch
+from msgspec.structs import replace
 from torch._dynamo.backends.common import aot_autograd
 
 from peek_backend.capture.graphs import read_graph
 from peek_backend.capture.kernels import kernel_nodes, parse_code
 from peek_backend.capture.printed import parse_graph
+from peek_backend.capture.provenance import Origin, Trail
 from peek_backend.capture.stagereader import template_of
-from peek_backend.model import GraphRecord, Leaf, TensorMeta
+from peek_backend.model import GraphRecord, Leaf, NodeRecord, TensorMeta
 
 from .helpers import Small
 
@@ -157,6 +159,66 @@ def test_kernel_calls():
     assert nodes[3].args == (Leaf(node=2), "buf1")
     assert (nodes[3].value.shape, nodes[3].value.dtype, nodes[3].value.device) == ((4,), "float64", "cuda")
     assert nodes[-1].args[0][0] == Leaf(node=2)
+
+
+POST_GRAD = """
+class G(torch.nn.Module):
+    def forward(self, arg0_1: "f32[4][1]cpu"):
+        exp: "f32[4][1]cpu" = torch.ops.aten.exp.default(arg0_1)
+        scale: "f32[4][1]cpu" = torch.ops.lib.scale.default(exp)
+        sort = torch.ops.aten.sort.default(scale)
+        getitem: "f32[4][1]cpu" = sort[0]
+        mul: "f32[4][1]cpu" = torch.ops.aten.mul.Tensor(getitem, 2)
+        return (mul,)
+"""
+OTHERS_CODE = """
+cpp_fused_exp_0 = async_compile.cpp_pybinding([], '''''')
+cpp_fused_mul_1 = async_compile.cpp_pybinding([], '''''')
+
+def call(args):
+    arg0_1, = args
+    buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)
+    # Topologically Sorted Source Nodes: [SOURCES], Original ATen: [aten.exp]
+    cpp_fused_exp_0(arg0_1, buf0)
+    buf1 = torch.ops.CALLED.default(buf0)
+    buf2 = torch.ops.aten.sort.default(buf1)
+    buf3 = empty_strided_cpu((4, ), (1, ), torch.float32)
+    cpp_fused_mul_1(buf2, buf3)
+    return (buf3, )
+"""
+
+
+def nodes_of_kernels(called, sources="exp"):
+    """For each kernel of the code the names of its origins."""
+    dynamo = replace(EMPTY, nodes=(NodeRecord(0, "exp", "call_function", "torch.exp", (), {}, None, None),))
+    post_grad = parse_graph(POST_GRAD, template_of(EMPTY, "post_grad"))
+    trail = Trail(dynamo)
+    trail.add_record("post_grad", "0/0 post_grad", post_grad, [Origin()] * len(post_grad.nodes))
+    code = parse_code(OTHERS_CODE.replace("CALLED", called).replace("SOURCES", sources))
+    nodes = kernel_nodes(code)
+    origins = trail.kernels(nodes, code, post_grad, None)
+    names = {"0/0": dynamo.nodes, "0/0 post_grad": post_grad.nodes}
+    return [
+        [f"{key}: {names[key][i].name}" for key, i in origin.places]
+        for node, origin in zip(nodes, origins, strict=True)
+        if node.op == "call_function"
+    ]
+
+
+def test_kernels_of_code_from_the_cache():
+    """Ops of other libraries are calls of their nodes, which tells what the kernels around them compute."""
+    assert nodes_of_kernels("lib.scale") == [
+        ["0/0 post_grad: exp"],
+        ["0/0 post_grad: scale"],
+        ["0/0 post_grad: sort"],
+        ["0/0 post_grad: mul"],
+    ]
+
+
+def test_comments_of_another_program_are_not_believed():
+    """Where the code alone does not tell, its comments do, unless they name what this program does not have."""
+    assert nodes_of_kernels("lib.unknown")[0] == ["0/0: exp"]
+    assert nodes_of_kernels("lib.unknown", "exp, of_another")[0] == []
 
 
 def test_code_without_a_call_is_refused():
