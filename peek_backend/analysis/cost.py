@@ -364,7 +364,45 @@ def resolved(record: CaptureRecord, given: Mapping[str, Number]) -> dict[str, Nu
         for each in names.get(name, (name,)):
             _check_size(name, value, symbols.get(each))
             values[each] = value
+    _check_resumed(record, values, symbols)
     return values
+
+
+def _check_resumed(
+    record: CaptureRecord, values: Mapping[str, Number], symbols: Mapping[str, SymbolInfo]
+) -> None:
+    """PeekError where a size changes that a graph after a break has too, as a number or a symbol of its own.
+
+    What an earlier graph computed comes into such a graph as any input does: with nothing to tell that it had the size.
+    """
+    hints_of = {name: symbols[name].hint for name in values if name in symbols}
+    changed = {hint: name for name, hint in hints_of.items() if hint not in (None, values[name])}
+    for graph, node, dim in _dims_after_breaks(record) if changed else ():
+        size = dim if isinstance(dim, int) else hints(graph).get(dim)
+        if dim not in values and size in changed:
+            symbol = changed[size]
+            own = {s: name for name, all_ in symbols_by_name(record).items() for s in all_}
+            said = "a size of its own" if isinstance(dim, int) else f"a symbol of its own, {dim}"
+            value = (node.source.input if node.source is not None else None) or node.name
+            raise PeekError(
+                f"{own.get(symbol, symbol)}={values[symbol]} does not reach graph {graph.key}",
+                f"it goes on after a graph break, where {value}, {size} long too, has {said}",
+                "give that size in the input's spec instead",
+            )
+
+
+def _dims_after_breaks(record: CaptureRecord) -> Iterator[tuple[GraphRecord, NodeRecord, Dim]]:
+    """The dims of what graphs that go on after a break get from those before it."""
+    captured = captured_graphs(record)
+    resumed = {i for i, f in enumerate(record.frames) if f.resume_of is not None or f.outer is not None}
+    given = {
+        n.source.input for g in captured if g.frame not in resumed for n in g.nodes if n.source is not None
+    }
+    for graph in captured:
+        for node in graph.nodes if graph.frame in resumed else ():
+            if node.op == "placeholder" and node.source is not None and node.source.input not in given:
+                for meta in iter_tensors(node.value):
+                    yield from ((graph, node, dim) for dim in meta.shape)
 
 
 def symbols_by_name(record: CaptureRecord) -> dict[str, tuple[str, ...]]:

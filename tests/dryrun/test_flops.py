@@ -156,6 +156,26 @@ def test_one_name_is_one_size():
     assert "= a (4 here)" in str(named) and "shape[0]" not in str(named).partition("where")[2].splitlines()[0]
 
 
+def broken(x, w):
+    y = x @ w
+    torch._dynamo.graph_break()
+    return y @ w + x.sum()
+
+
+def test_a_size_that_a_break_hides_is_refused():
+    """After a graph break torch takes sizes as they come: a price at another size, which would mix the two, is refused."""
+    cost = by_hand(broken, "f32[a=4, 8]", "f32[8, 8]")
+    assert cost.at(a=4).flops == 2 * 2 * 4 * 8 * 8
+    with pytest.raises(
+        peek_backend.PeekError, match=r"a=6 does not reach graph 1/0\n.* y, 4 long too"
+    ) as error:
+        cost.at(a=6)
+    assert "in the input's spec" in error.value.fix
+    free = by_hand(broken, "f32[a=4, 8]", "f32[8, 8]", dynamic=True)
+    with pytest.raises(peek_backend.PeekError, match="a symbol of its own, s"):
+        free.at(a=6)
+
+
 def test_an_unknown_symbol_is_refused():
     """A size for a symbol that no graph has is a mistake that names those there are."""
     cost = by_hand(torch.sin, "f32[n=8]")
