@@ -10,7 +10,7 @@ from peek_backend.analysis.breaks import ranked
 from peek_backend.analysis.story import stories
 from peek_backend.analysis.times import recompile_share, spent
 from peek_backend.analysis.why import why
-from peek_backend.capture.changes import advice, what_changed
+from peek_backend.capture.changes import Retry, advice, what_changed
 from peek_backend.errors import PeekError
 from peek_backend.model import (
     BreakInfo,
@@ -64,7 +64,9 @@ def broken(**more):
         graph("Model.forward ▸ resume#2", "2/0", 2, 7),
     )
     failed = FailedGuard("x.shape[0]: expected 4, got 6", "x.shape[0]", "4", "6", variant="0/0")
-    recompiles = (RecompileInfo("0/1", 0, 2, (failed,), ("x.shape[0]: 4 became s0",), advice((failed,))),)
+    recompiles = (
+        RecompileInfo("0/1", 0, 2, (failed,), ("x.shape[0]: 4 became s0",), advice(Retry((failed,)))),
+    )
     fields = {"frames": frames, "breaks": (first, user, first), "recompiles": recompiles}
     return capture(*graphs, **(fields | more))
 
@@ -319,8 +321,8 @@ def test_what_a_recompile_changed():
 )
 def test_the_advice_fits_the_guard(guard, words):
     """A size is marked, a module's int becomes a tensor, an object is made once; the limit is named where it was hit."""
-    assert words in advice((guard,))
-    assert "recompile_limit" in advice((guard,), refused=True)
+    assert words in advice(Retry((guard,)))
+    assert "recompile_limit" in advice(Retry((guard,), refused=True))
 
 
 def test_rewrites_fit_the_break():
