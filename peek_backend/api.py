@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .errors import PeekError
@@ -244,7 +245,7 @@ def inspect(
     """
     from .capture.inspection import inspect_call
 
-    try:
+    with _partial_told():
         how = {"dynamic": dynamic, "fullgraph": fullgraph, "inner": inner, "stages": _stages(stages)}
         if cost:
             from .capture.cost import pricing
@@ -252,7 +253,14 @@ def inspect(
             with pricing():
                 return as_record(inspect_call(fn, args, kwargs, **how))
         return as_record(inspect_call(fn, args, kwargs, **how))
-    except Exception as error:
+
+
+@contextlib.contextmanager
+def _partial_told() -> Iterator[None]:
+    """What an exception, or Ctrl-C, leaves of a capture goes out as a Record, which has methods."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
         if (partial := getattr(error, "peek_record", None)) is not None:
             error.peek_record = as_record(partial)  # type: ignore[attr-defined]
         raise
@@ -291,12 +299,8 @@ def dryrun(  # noqa: PLR0913  # each is a keyword that a person writes, none a f
     wanted = () if stages is None else _stages(stages)
     asked = Asked(device, train, optimizer, dynamic, fullgraph, wanted, unbacked, eval_mode, hints or {})
     args, kwargs = _specs(list(inputs)), _specs(dict(keywords or {}))
-    try:
+    with _partial_told():
         return as_record(dry_run(target, args, kwargs, asked, inputs=make_inputs))
-    except (Exception, KeyboardInterrupt) as error:
-        if (partial := getattr(error, "peek_record", None)) is not None:
-            error.peek_record = as_record(partial)  # type: ignore[attr-defined]
-        raise
 
 
 _SPEC = re.compile(r"\w+\s*\[")

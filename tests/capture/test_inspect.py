@@ -186,6 +186,19 @@ def test_fullgraph_error_carries_what_was_captured():
     assert len(error.value.peek_record.graphs) == 1
 
 
+def test_ctrl_c_carries_what_was_captured():
+    """An interrupted call has the capture so far on it, with its methods."""
+
+    def interrupted(x):
+        x = x.sin()
+        torch._dynamo.graph_break()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as error:
+        peek_backend.inspect(interrupted, torch.randn(3))
+    assert "sin" in error.value.peek_record.table()
+
+
 def test_inner_backend():
     """inner runs the graphs; an unknown one is refused at once with the nearest name."""
     (graph,) = peek_backend.inspect(callee, torch.randn(3), inner="aot_eager").graphs
