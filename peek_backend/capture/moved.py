@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..model import GraphRecord, NodeRecord, Source
+from ..model import GraphRecord, NodeRecord, Source, StackFrame
 
 
 class Line(NamedTuple):
@@ -52,6 +52,18 @@ def at_lines_of(record: GraphRecord, earlier: Sequence[GraphRecord]) -> GraphRec
     if any(line != today for line, today in now.items()):
         now = {line: now.get(line) for line in _lines(record)}
     return _relocated(record, now, sources)
+
+
+def frame_today(frame: StackFrame, dynamo: GraphRecord) -> StackFrame | None:
+    """The line of the Dynamo graph that a cached text means: the same, else the only one of its code; None where that is open."""
+    lines = _lines(dynamo)
+    same = [
+        line for line in lines if (line.file, line.number, line.code) == (frame.file, frame.line, frame.code)
+    ]
+    found = same or [line for line in lines if line.code == frame.code]
+    if len(found) != 1:
+        return None
+    return StackFrame(found[0].file, found[0].number, found[0].function or "", found[0].code or "")
 
 
 Place = tuple[str, str]

@@ -15,14 +15,14 @@ import msgspec
 from torch import fx
 
 from ..errors import PeekError
-from ..model import GraphRecord, NodeRecord, Problem, Source, StageInfo, ValueInfo
+from ..model import CudagraphSkip, GraphRecord, NodeRecord, Problem, Source, StageInfo, ValueInfo
 from . import aotmeta
 from .failures import in_short
 from .graphs import Origin, read_graph
 from .inductor import CompileNotes, compiled_graph, of_calls, output_code, post_grad_text
 from .kernels import kernel_nodes, parse_code
 from .listeners import Emit
-from .moved import at_lines_of, elsewhere
+from .moved import at_lines_of, elsewhere, frame_today
 from .printed import parse_graph
 from .provenance import Origin as NodeOrigin
 from .provenance import Trail
@@ -140,9 +140,16 @@ class StageReader:
     def _compiled(self, stage: str, gm: fx.GraphModule, result: Any) -> None:
         notes = self._notes
         caches, skips = notes.outcomes(result, self.aot_cached), notes.skips(result)
+        if notes.hit:
+            skips = tuple([self._today(skip) for skip in skips])
         self._update(stage, compiled=None if self._beside else True, caches=caches, cudagraphs=skips)
         if "post_grad" in self._wanted or "kernels" in self._wanted:
             self._late(stage, gm, result, notes)
+
+    def _today(self, skip: CudagraphSkip) -> CudagraphSkip:
+        """The cache keeps the line of the program that filled it."""
+        user = frame_today(skip.user, self._dynamo) if skip.user is not None else None
+        return msgspec.structs.replace(skip, user=user)
 
     def _late(self, stage: str, gm: fx.GraphModule, result: Any, notes: CompileNotes) -> None:
         """Inductor's graph after its passes, then its kernels; nothing for another compiler, or a graph without an op."""
@@ -152,7 +159,9 @@ class StageReader:
         info = StageInfo(by=self._wanted.by, compiled=True, inputs=self._entries_of(gm))
         template = template_of(self._dynamo, "post_grad", part)
         if notes.hit:
-            half = read_graph(gm, self._origin(stage, gm))  # Inductor left it as it was
+            half = self._records.get(stage) or read_graph(
+                gm, self._origin(stage, gm)
+            )  # which Inductor left as it was
             record = at_lines_of(parse_graph(post_grad_text(result) or "", template), [half])
             record = with_inputs(record, inputs_of(half)[0])
             origins = self._trail.lowered_by_name(record, (stage, "joint"), _POST_GRAD)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from peek_backend.capture.moved import at_lines_of, at_todays_lines
-from peek_backend.model import GraphRecord, NodeRecord, Source
+from peek_backend.capture.moved import at_lines_of, at_todays_lines, frame_today
+from peek_backend.model import GraphRecord, NodeRecord, Source, StackFrame
 
 RUN = """
 import json, os, sys
@@ -219,6 +219,23 @@ def test_later_graphs_follow_names(told, names, expected):
     found = at_lines_of(named(graph("/a/m.py", "d a b c", *told), *names.split()), [half])
     assert [n.source and n.source.line for n in found.nodes] == expected
     assert {n.source.file for n in found.nodes if n.source} == {"/b/m.py"}
+
+
+@pytest.mark.parametrize(
+    ("frame", "lines", "expected"),
+    [
+        (StackFrame("/a/m.py", 2, "f", "a"), ("d a b", 2, 3), 2),
+        # Elsewhere now; one of two that read the same; none of them.
+        (StackFrame("/old/m.py", 2, "f", "a"), ("d d a b", 3, 4), 3),
+        (StackFrame("/old/m.py", 2, "f", "a"), ("d a a", 2, 3), None),
+        (StackFrame("/old/m.py", 2, "f", "c"), ("d a b", 2, 3), None),
+    ],
+)
+def test_the_line_of_a_reason(frame, lines, expected):
+    """A line that a cached reason quotes is today's, or is not told."""
+    found = frame_today(frame, graph("/a/m.py", *lines))
+    assert (found and found.line) == expected
+    assert found is None or (found.file, found.code) == ("/a/m.py", frame.code)
 
 
 def test_lines_of_the_same_program_stay():
