@@ -284,7 +284,9 @@ def template_of(dynamo: GraphRecord, stage: str, part: str = "") -> GraphRecord:
 def inputs_of(record: GraphRecord) -> tuple[dict[str, Source], dict[str, ValueInfo]]:
     """Sources and values of a graph's placeholders, by name."""
     nodes = [n for n in record.nodes if n.op == "placeholder"]
-    return {n.name: n.source for n in nodes if n.source}, {n.name: n.value for n in nodes if n.value}
+    return {n.name: elsewhere(n.source) for n in nodes if n.source}, {
+        n.name: n.value for n in nodes if n.value
+    }
 
 
 def with_inputs(
