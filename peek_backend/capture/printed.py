@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import msgspec
 from torch.utils import _dtype_abbrs
 
 from ..model import (
@@ -84,8 +85,6 @@ def parse_graph(text: str, template: GraphRecord) -> GraphRecord:
 
     Raises SyntaxError when the text is no Python, ValueError when there is no ``forward`` in it.
     """
-    import msgspec
-
     tree = ast.parse(_CLASS.sub(_named, text))
     module = next((n for n in tree.body if isinstance(n, ast.ClassDef)), None)
     if module is None:

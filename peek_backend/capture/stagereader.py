@@ -160,13 +160,13 @@ class StageReader:
         template = template_of(self._dynamo, "post_grad", part)
         if notes.hit:
             half = self._records.get(stage) or read_graph(
-                gm, self._origin(stage, gm)
-            )  # which Inductor left as it was
+                gm, self._origin(stage)
+            )  # Inductor left it as it was
             record = at_lines_of(parse_graph(post_grad_text(result) or "", template), [half])
             record = with_inputs(record, inputs_of(half)[0])
             origins = self._trail.lowered_by_name(record, (stage, "joint"), _POST_GRAD)
         else:
-            record = msgspec.structs.replace(read_graph(gm, self._origin("post_grad", gm)), part=part)
+            record = msgspec.structs.replace(read_graph(gm, self._origin("post_grad")), part=part)
             origins = self._trail.lowered(gm, (stage, "joint"), _POST_GRAD)
         if (wanted := "post_grad" in self._wanted) is True:
             self._send(f"post_grad of {stage}", with_origins(record, origins, info))
@@ -191,7 +191,7 @@ class StageReader:
         key = msgspec.structs.replace(self._dynamo, stage=stage).key if wanted else None
         self._trail.add(stage, key, gm, origins)
         if wanted:
-            record = with_origins(read_graph(gm, self._origin(stage, gm)), origins, info)
+            record = with_origins(read_graph(gm, self._origin(stage)), origins, info)
             record = msgspec.structs.replace(record, children=self._bodies(gm, record))
             self._send(stage, self._with_lines(record))
 
@@ -212,16 +212,15 @@ class StageReader:
         nodes = [n if n.source or n.op != "call_function" else _with_line(n, known) for n in record.nodes]
         return msgspec.structs.replace(record, nodes=tuple(nodes))
 
-    def _origin(self, stage: str, gm: fx.GraphModule | None = None) -> Origin:
+    def _origin(self, stage: str) -> Origin:
         graph = self._dynamo
-        sources = {} if gm is None else self._sources_of(gm)
         return Origin(
             graph.compile_id, stage, graph.attempt, graph.call, graph.rank, self._code,
             described=Described(graph.name, graph.file, graph.line),
-            sources=sources, state=graph.state,
+            sources=self._input_sources(), state=graph.state,
         )  # fmt: skip
 
-    def _sources_of(self, gm: fx.GraphModule) -> dict[str, Source]:
+    def _input_sources(self) -> dict[str, Source]:
         """A placeholder that is an input of the Dynamo graph has that one's source."""
         found = {}
         for name, entry in self._entries.items():
