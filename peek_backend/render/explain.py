@@ -164,9 +164,9 @@ def _whole_frame(page: Page, record: CaptureRecord, index: int) -> None:
     sections.frame_tree(
         page, record, index if frame.resume_of is None else frame.resume_of, breaks_of.ops_by_frame(record)
     )
-    for row in breaks_of.ranked(record):
+    for number, row in enumerate(breaks_of.ranked(record), 1):
         if any(e.frame == index for e in row.events):
-            sections.break_lines(page, record, breaks_of.ranked(record).index(row) + 1, row, advice=2)
+            sections.break_lines(page, record, number, row, advice=2)
     for story in stories(record):
         if story.index == index:
             sections.story_lines(page, story, None)
