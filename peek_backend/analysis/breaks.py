@@ -58,7 +58,7 @@ def _in_the_program(record: CaptureRecord, event: BreakInfo) -> bool:
     """Whether a function that the program wrote is among those compiled that led to the break, and not only their caller."""
     if event.user is None:
         return False
-    known = {(f.file, f.name.partition(" ▸ ")[0].rpartition(".")[2]) for f in record.frames}
+    known = {(f.file, f.function) for f in record.frames}
     outer = event.stack[: event.stack.index(event.user) + 1]
     return any((frame.file, frame.function) in known for frame in outer)
 
@@ -105,6 +105,5 @@ def _root(index: int, frame: FrameRecord) -> int:
 
 def _calls(frame: FrameRecord, inner: FrameRecord) -> bool:
     """Whether ``frame`` is among those that led to ``inner``; what a resume function calls stands at its line or below."""
-    name = frame.name.partition(" ▸ ")[0].rpartition(".")[2]
-    callers = (c for c in inner.callers if c.file == frame.file and c.function == name)
+    callers = (c for c in inner.callers if (c.file, c.function) == (frame.file, frame.function))
     return any(caller.line >= frame.line for caller in callers)

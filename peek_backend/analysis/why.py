@@ -6,7 +6,6 @@ a dim and graph.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -51,7 +50,7 @@ def _behind(record: CaptureRecord, graph: GraphRecord) -> str:
     frame = None if graph.frame is None else record.frames[graph.frame]
     if frame is None or frame.outer is None:
         return ""
-    at = "" if frame.cut is None else f" at {os.path.basename(frame.cut.file)}:{frame.cut.line}"
+    at = "" if frame.cut is None else f" at {frame.cut.place}"
     return f"{record.frames[frame.outer].name}, which breaks{at}"
 
 

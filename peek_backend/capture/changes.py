@@ -5,7 +5,6 @@ Comes in: records. Goes out: sentences.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -203,15 +202,12 @@ def _size_advice(guard: FailedGuard, retry: Retry) -> str:
             " different ones, or set torch.fx.experimental._config.use_duck_shape = False"
         )
     if retry.outer:  # a mark on a tensor does not pass on to what eager code or another graph makes of it
+        at = f" at {retry.cut.place}" if retry.cut is not None else ""
         return (
-            f"the size comes from {retry.outer}, which breaks{_at(retry.cut)}: mark its inputs dynamic and mend the break, or"
+            f"the size comes from {retry.outer}, which breaks{at}: mark its inputs dynamic and mend the break, or"
             " torch.compile(…, dynamic=True)"
         )
     return f"torch._dynamo.{_marks([guard.source, *retry.sizes])} before the first call, or torch.compile(…, dynamic=True)"
-
-
-def _at(place: StackFrame | None) -> str:
-    return f" at {os.path.basename(place.file)}:{place.line}" if place is not None else ""
 
 
 def _marks(sizes: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..model import BreakInfo, FailedGuard, FrameRecord, Phase, StackFrame
+from ..model import BreakInfo, FailedGuard, FrameRecord, Phase, StackFrame, own_name
 from . import metrics
 from .sources import NO_POSITIONS, Positions
 
@@ -87,7 +87,7 @@ class Frame:
     @property
     def own_name(self) -> str:
         """The function's own name, as a stack has it; that of the function that a resume frame continues."""
-        return self.name.partition(" ▸ ")[0].rpartition(".")[2]
+        return own_name(self.name)
 
     @property
     def variants(self) -> int:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
-import os
 import re
 import sys
 import threading
@@ -581,7 +580,7 @@ class Ledger:
                 told.fix = self._advice(frame, attempt)
             elif not call.raises:
                 told.eager_calls += 1
-                at = f", at {os.path.basename(callers[-1].file)}:{callers[-1].line}" if callers else ""
+                at = f", at {callers[-1].place}" if callers else ""
                 told.eager_why = told.eager_why or f"{name} lets nothing new be compiled: {why}{at}"
             self._patch("frame", frame.index, **fields(frame))
 
@@ -635,11 +634,7 @@ class Ledger:
         found = _RESUME.search(name)
         if found is None:
             return
-        own = [
-            f
-            for f in self.frames
-            if f.file == frame.file and f.root is None and f.name.split(".")[-1] == found[1]
-        ]
+        own = [f for f in self.frames if f.file == frame.file and f.root is None and f.own_name == found[1]]
         if own:
             self._continue(own[-1], frame)
 

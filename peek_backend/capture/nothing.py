@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
-from ..model import NOT_CALLED, NOTHING_CAPTURED, EarlierFrame, FrameRecord
+from ..model import NOT_CALLED, NOTHING_CAPTURED, EarlierFrame, FrameRecord, StackFrame
 
 MOST_NAMED = 5
 
@@ -51,9 +50,8 @@ def why_nothing(
     compile.
     """
     found = [f for f in frames if f.outcome in _OUTCOMES]
-    found.sort(
-        key=lambda f: (f.outcome != "failed", not f.compile_ids)
-    )  # an error ended it, or it was traced at least
+    # An error tells most, then what was traced at least.
+    found.sort(key=lambda f: (f.outcome != "failed", not f.compile_ids))
     reasons = (
         [_STANCES[stance].format(is_in="was for a time in" if over else "is in")]
         if stance in _STANCES
@@ -99,4 +97,4 @@ def declined_frame(text: str) -> tuple[str, str, int, str]:
 
 
 def _place(file: str, line: int) -> str:
-    return f"{os.path.basename(file)}:{line}"
+    return StackFrame(file, line).place

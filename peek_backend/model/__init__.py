@@ -26,6 +26,7 @@ from .events import (
     Problem,
     RecompileInfo,
     StackFrame,
+    own_name,
 )
 from .graph import (
     Arg,
@@ -98,4 +99,5 @@ __all__ = [
     "iter_refs",
     "iter_tensors",
     "node_refs",
+    "own_name",
 ]

@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+_BACKSLASH = "\\"  # of a capture that was made on Windows
+
 
 class StackFrame(Struct, frozen=True, gc=False, omit_defaults=True):
     """One line of a Python stack: where, in which function, and the text of the line."""
@@ -14,6 +16,11 @@ class StackFrame(Struct, frozen=True, gc=False, omit_defaults=True):
     line: int
     function: str = ""
     code: str = ""
+
+    @property
+    def place(self) -> str:
+        """``model.py:31``: the file's own name, and the line."""
+        return f"{self.file.replace(_BACKSLASH, '/').rpartition('/')[2]}:{self.line}"
 
 
 class Problem(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -140,6 +147,16 @@ class FrameRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     eager_why: str = ""
     outer: int | None = None
     cut: StackFrame | None = None
+
+    @property
+    def function(self) -> str:
+        """The function's own name, as a stack has it; that of the function that a resume frame continues."""
+        return own_name(self.name)
+
+
+def own_name(frame: str) -> str:
+    """``forward`` of a frame's name: ``Model.forward ▸ resume#1``."""
+    return frame.partition(" ▸ ")[0].rpartition(".")[2]
 
 
 class EarlierFrame(Struct, frozen=True, gc=False, omit_defaults=True):

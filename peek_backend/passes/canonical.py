@@ -235,11 +235,7 @@ def _entries(
             left = [b for b in left if b not in mine]
     yield from [_break(b, places) for b in left]
     for frame in skipped:
-        place = (
-            places.place(frame.file, frame.line, frame.name.partition(" ▸ ")[0].rpartition(".")[2], "")
-            if frame.file
-            else None
-        )
+        place = places.place(frame.file, frame.line, frame.function, "") if frame.file else None
         yield m.Skipped(
             without_resume(frame.name), _STATES[frame.outcome], places.message(frame.reason), place
         )

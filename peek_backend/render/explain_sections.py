@@ -247,7 +247,7 @@ def _line_in(event: BreakInfo, frame: FrameRecord | None) -> int:
     """The line of a frame that led to the break; 0 where the stack does not have it."""
     if frame is None:
         return 0
-    own = (frame.file, frame.name.partition(" ▸ ")[0].rpartition(".")[2])
+    own = (frame.file, frame.function)
     return next((f.line for f in reversed(event.stack) if (f.file, f.function) == own), 0)
 
 
