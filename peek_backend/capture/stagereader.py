@@ -159,9 +159,8 @@ class StageReader:
         info = StageInfo(by=self._wanted.by, compiled=True, inputs=self._entries_of(gm))
         template = template_of(self._dynamo, "post_grad", part)
         if notes.hit:
-            half = self._records.get(stage) or read_graph(
-                gm, self._origin(stage)
-            )  # Inductor left it as it was
+            # Inductor left it as it was.
+            half = self._records.get(stage) or read_graph(gm, self._origin(stage))
             record = at_lines_of(parse_graph(post_grad_text(result) or "", template), [half])
             record = with_inputs(record, inputs_of(half)[0])
             origins = self._trail.lowered_by_name(record, (stage, "joint"), _POST_GRAD)
