@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from msgspec.structs import replace
 
@@ -95,6 +97,16 @@ def test_every_changed_op_is_counted_once(open_page):
     silu = sum(n.target.endswith("silu") for n in old.graphs[0].nodes)
     opened = open_page(new, diff=diff_of(old, new))
     assert opened.tab.inner_text(".number.changed b") == str(silu)
+
+
+@pytest.mark.parametrize(("before", "after"), [(200, 800), (800, 200)])
+def test_the_numbers_add_up_to_the_verdict(open_page, before, after):
+    """Layers that came or went with their parameters, which are no ops: what the numbers count is what the headline counts."""
+    opened = open_page(capture(after), diff=diff_of(capture(before), capture(after)))
+    headline = opened.tab.inner_text(".verdict")
+    told = [int(n) for n in re.findall(r"(\d+) (?:failing|warning|allowed)", headline.replace(",", ""))]
+    shown = [int(n.replace(",", "")) for n in opened.tab.locator(".number b").all_inner_texts()]
+    assert sum(shown) == sum(told) > 0
 
 
 def test_the_diff_fits_a_phone(open_page):

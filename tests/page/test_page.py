@@ -508,7 +508,7 @@ def test_symbols_tell_their_chain(open_page):
 def test_a_diff_is_listed_and_marked(open_page):
     """Edits are listed with their verdict; a click opens the node, which the graph marks, and so its containers."""
     edits = (
-        PageEdit("added", "op added: operator.mul", graph="0/0", node=30, times=24, place="model.py:18"),
+        PageEdit("added", "op added ×24: operator.mul", graph="0/0", node=30, count=24, place="model.py:18"),
         PageEdit(
             "changed", "dim became static", graph="0/0", node=60, before_graph="0/0", before_node=60,
             before="f32[s0]", after="f32[4]",
@@ -520,7 +520,7 @@ def test_a_diff_is_listed_and_marked(open_page):
     opened = open_page(capture(200), diff=diff)
     assert opened.js("app.state.view") == "diff"
     assert "3 failing changes" in opened.tab.inner_text(".verdict")
-    opened.tab.click("text=op added: operator.mul")
+    opened.tab.click("text=op added ×24: operator.mul")
     assert opened.js("[app.state.view, app.state.selected]") == ["graph", 30]
     assert opened.js("app.graphView.current.mark(30)") == "added"
     assert opened.js("app.graphView.current.mark(app.graphView.current.tree.path(30)[0])") == "added"

@@ -57,7 +57,6 @@ export class DiffView {
         h(
           "div.what",
           open ? h("button.link", { onclick: open }, e.text) : h("span", e.text),
-          e.times > 1 ? h("span.times", `×${e.times}`) : null,
           h("span", { class: `tag ${TONES[e.level]}` }, LEVELS[e.level]),
         ),
         e.before || e.after ? h("div.mono.ba", h("del", e.before), " → ", h("ins", e.after)) : null,

@@ -15,8 +15,8 @@ from .payload import clean, plain
 class PageEdit(Struct, frozen=True):
     """One edit. ``graph`` and ``node`` name the node in the new capture (graph key, index), ``before_…`` in the old.
 
-    ``before`` and ``after`` are what a changed thing read; ``times`` how many equal edits it stands for, where
-    the text does not say so; ``more`` and ``before_more`` are the nodes of these.
+    ``before`` and ``after`` are what a changed thing read; ``count`` how many equal edits it stands for, which the text
+    says too; ``more`` and ``before_more`` are the nodes of these.
     """
 
     kind: Literal["added", "removed", "changed", "info"]
@@ -29,7 +29,7 @@ class PageEdit(Struct, frozen=True):
     before: str = ""
     after: str = ""
     place: str = ""
-    times: int = 1
+    count: int = 1
     more: tuple[tuple[str, int], ...] = ()
     before_more: tuple[tuple[str, int], ...] = ()
 
@@ -66,8 +66,7 @@ def diff_html(diff: PageDiff) -> str:
 
 def _edit_text(edit: PageEdit) -> str:
     change = f"{edit.before} → {edit.after}" if edit.before or edit.after else ""
-    times = f"×{edit.times}" if edit.times > 1 else ""
-    return " · ".join(filter(None, (f"{edit.level}: {edit.text}", times, change, edit.place)))
+    return " · ".join(filter(None, (f"{edit.level}: {edit.text}", change, edit.place)))
 
 
 def _edit(edit: PageEdit, at: dict[tuple[bool, str], int]) -> dict[str, Any]:
@@ -82,6 +81,5 @@ def _edit(edit: PageEdit, at: dict[tuple[bool, str], int]) -> dict[str, Any]:
     more = [(at.get((False, key)), node) for key, node in edit.more]
     more += [(at.get((True, key)), node) for key, node in edit.before_more]
     row["more"] = [place for place in more if place[0] is not None]
-    row["count"] = max(edit.times, 1 + len(edit.more), 1 + len(edit.before_more))
     del row["before_more"]
     return row

@@ -73,6 +73,7 @@ def _edit(finding: Finding, after: _Nodes, before: _Nodes | None) -> PageEdit:
         before_node=then[0][1] if then else None,
         before=group.old if group.new else "",
         after=group.new if group.old else "",
+        count=group.count,
         place=lines.place_text(lines.group_place(group), code=True),
         more=tuple(now[1:]),
         before_more=tuple(then[1:]),
