@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import PeekError
 from ..model.checks import FakeCheck
+from .failures import in_short
 from .fakekernels import fake_kernel_stub
 from .formulas import storage_key
 from .isolation import random_state_kept
@@ -107,7 +108,7 @@ def _compared(op: Any, call: Call) -> FakeCheck:
     try:
         real = _run(op, call, lambda t: t.clone() if t.is_contiguous() else _as_strided_copy(t))
     except Exception as error:
-        raise _Refused(f"{said}: {type(error).__name__}: {next(iter(str(error).splitlines()), '')}") from None
+        raise _Refused(f"{said}: {in_short(error)}") from None
     mode = FakeTensorMode(shape_env=ShapeEnv())
     try:
         with mode:
@@ -123,8 +124,7 @@ def _failed(op: Any, said: str, error: Exception) -> FakeCheck:
     stub = fake_kernel_stub(f"unsupported operator: {op}" if unsupported else str(error))
     if stub:
         return FakeCheck(_name(op), said, "", "it has no fake kernel", stub)
-    first = next(iter(str(error).splitlines()), "")
-    return FakeCheck(_name(op), said, f"the fake kernel raises {type(error).__name__}: {first}")
+    return FakeCheck(_name(op), said, f"the fake kernel raises {in_short(error)}")
 
 
 def _run(op: Any, call: Call, of: Callable[[torch.Tensor], torch.Tensor]) -> _Outcome:

@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..model import NodeCost, TensorMeta
 from . import compat
+from .failures import in_short
 from .formulas import tensors_in
 from .hints import unhinted
 from .meter import Bill, Meter, Twins, leaf_tensors
@@ -79,8 +80,7 @@ def _settled(run: Callable[[], Bill]) -> Bill:
     try:
         return run()
     except Exception as error:  # a node that cannot be priced costs the others nothing
-        first = next(iter(str(error).splitlines()), "")
-        return Bill(unknown=f"{type(error).__name__}: {first}"[:200])
+        return Bill(unknown=in_short(error, 200))
 
 
 def _plain(bill: Bill) -> NodeCost:

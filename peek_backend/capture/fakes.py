@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..errors import PeekError
 from ..model import HeldTensor
+from .failures import in_short
 from .inspection import is_shapeless
 from .isolation import random_state_kept
 from .sources import is_outside
@@ -192,10 +193,9 @@ def settle_lazy(function: Any, args: Any, kwargs: Any, *, made: bool) -> None:
         with torch.device("meta"), torch.no_grad():
             function(*inputs[0], **inputs[1])
     except Exception as error:
-        first = next(iter(str(error).splitlines()), "")
         raise PeekError(
             f"{type(function).__name__} has parameters without a shape",
-            f"its first call, on the meta device, ended with {type(error).__name__}: {first}",
+            f"its first call, on the meta device, ended with {in_short(error)}",
             "make them with their sizes: nn.Linear(8, 4) instead of nn.LazyLinear(4)",
         ) from error
 
