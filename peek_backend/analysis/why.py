@@ -85,9 +85,7 @@ def _of_dim(graph: GraphRecord, node: NodeRecord, dim: int, behind: str) -> Why:
     if isinstance(value, str):
         return Why(_name(graph), subject, f"is {value}", False, ())
     fact, change = _never_dynamic(graph, node, name, dim, value)
-    if (
-        behind and fact.kind == "unmarked"
-    ):  # a mark does not pass on to what is made of a tensor behind a break
+    if behind and fact.kind == "unmarked":  # a mark does not pass on to what a break separates
         change = f"the size comes from {behind}: mark its inputs dynamic and mend the break, or torch.compile(…, dynamic=True)"
     return Why(_name(graph), subject, f"is {value} in this graph: static", True, (fact,), change)
 

@@ -142,21 +142,29 @@ def advice(retry: Retry) -> str:
 
 
 def _advice(guard: FailedGuard, retry: Retry) -> str:
-    source, text = guard.source, guard.text
-    if size := _SIZE.match(source):
+    if size := _SIZE.match(guard.source):
         return _range_advice(guard, size, retry) or _size_advice(guard, retry)
+    if words := _by_words(guard.source, guard.text):
+        return words
+    if _is_condition(guard):
+        return _condition_advice(guard)
+    return _number_advice(guard, retry.graph) if _is_number(guard.expected or "") else _constant_advice(guard)
+
+
+def _by_words(source: str, text: str) -> str:
+    """What a guard's own words call for; empty for those that tell of a value only."""
     for ending, words in _BY_ENDING.items():
         if source.endswith(ending):
             return words.format(source=source.removesuffix(ending))
     for beginning, words in _BY_BEGINNING.items():
         if source.startswith(beginning):
             return words.format(source=source.removeprefix(beginning))
+    if " in " in source:
+        return "pass dicts with the same keys each time"
     for part, words in _BY_TEXT.items():
         if part in text:
             return words.format(source=source)
-    if _is_condition(guard):
-        return _condition_advice(guard)
-    return _number_advice(guard, retry.graph) if _is_number(guard.expected or "") else _constant_advice(guard)
+    return ""
 
 
 def _is_condition(guard: FailedGuard) -> bool:
@@ -233,7 +241,6 @@ _BY_BEGINNING = {
     "___stack": "the value that the break hands on changes from call to call: mend the break, or keep the value a tensor",
 }
 _BY_TEXT = {
-    " in ": "pass dicts with the same keys each time",
     ".stride(": "call .contiguous() on the tensor before the call, or always pass the same layout",
     "the same object": "{source} is compared by identity: create it once, outside of the compiled function",
     "grad mode": "call it under the same grad mode each time",

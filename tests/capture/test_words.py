@@ -9,6 +9,7 @@ import torch
 
 from peek_backend.capture import compat, metrics
 from peek_backend.capture.breaks import intent_of, parse_message, tidy
+from peek_backend.capture.changes import Retry, advice
 from peek_backend.capture.conditions import in_program_words, names_of
 from peek_backend.capture.fakekernels import fake_kernel_stub
 from peek_backend.capture.guards import bound
@@ -289,6 +290,14 @@ def test_phases_add_up():
 def test_a_condition_on_data_in_the_programs_words(condition, line, names, said):
     """The comparison that the line has in the same form, of one value each; else torch's, with the names that are known."""
     assert in_program_words(condition, line, names) == said
+
+
+def test_no_advice_for_what_another_thread_did():
+    """A variant that another thread was compiling is no fault of the call; a dict that lacks a key is."""
+    holds = read_failed("0/0: Unexpected recompilation: cache entry found")
+    assert "another thread" in holds.text and advice(Retry((holds,))) == ""
+    lacks = read_failed("0/0: ___dict_contains('bias', L['config'])")
+    assert advice(Retry((lacks,))) == "pass dicts with the same keys each time"
 
 
 @pytest.mark.parametrize(
