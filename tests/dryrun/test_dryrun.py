@@ -481,6 +481,8 @@ class Sentences(nn.Module):
         return self.steps(self.words(x))[0].sum()
 
 
+@pytest.mark.filterwarnings("ignore:TF32 acceleration")  # of torch's own switch for oneDNN
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
 @pytest.mark.parametrize("words", [True, False])
 @pytest.mark.parametrize(
     ("kind", "how"),
