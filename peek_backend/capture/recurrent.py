@@ -163,9 +163,17 @@ def _lstm(
 
 
 def _layer(x: Any, weights: Any, hx: Any, cx: Any, *, reverse: bool) -> Any:
+    x, hx, cx, *weights = _cast([x, hx, cx, *weights])
     learns = torch.is_grad_enabled() and any(t.requires_grad for t in (x, hx, *weights))
     hidden = hx.shape[-1] if cx is None else cx.shape[-1]
     gates = weights[0].shape[0] // hidden
-    return torch.ops.peek.recurrent_layer(
-        x, list(weights), hx, cx, reverse, _KEPT[gates] * hidden if learns else 0
-    )
+    return torch.ops.peek.recurrent_layer(x, weights, hx, cx, reverse, _KEPT[gates] * hidden if learns else 0)
+
+
+def _cast(tensors: list[Any]) -> list[Any]:
+    """All in autocast's dtype, where it is on: aten/src/ATen/cudnn/AutocastRNN.cpp, and ``mkldnn_rnn_layer`` on the CPU."""
+    kind = tensors[0].device.type
+    if not torch.is_autocast_enabled(kind):
+        return tensors
+    dtype = torch.get_autocast_dtype(kind)
+    return [t.to(dtype) if t is not None and t.is_floating_point() else t for t in tensors]

@@ -527,6 +527,39 @@ def test_a_recurrent_layer_is_one_op_however_long_the_sequence(kind, device):
     assert (stands in str(long.cost)) == (device != "cpu")
 
 
+@pytest.mark.parametrize("train", [False, True])
+def test_recurrent_layers_take_part_in_autocast(train):
+    """Under autocast a recurrent layer computes, and keeps for its backward, in the lower precision."""
+
+    class Mixed(Sentences):
+        def forward(self, x):
+            with torch.autocast("cuda", torch.bfloat16):
+                return super().forward(x)
+
+    record = peek_backend.dryrun(lambda: Mixed(nn.LSTM, words=True), "i64[2, 5]", train=train)
+    single = peek_backend.dryrun(lambda: Sentences(nn.LSTM, words=True), "i64[2, 5]", train=train)
+    assert record.cost.flops == single.cost.flops
+    layers = [
+        n
+        for g in record.graphs
+        for n in g.nodes
+        if "recurrent_layer.d" in n.target or n.target == "torch.lstm"
+    ]
+    kept = [item.dtype for n in layers for item in n.value.items]
+    assert set(kept) == {"bfloat16"}
+
+
+def test_a_sequence_of_any_length_has_a_price():
+    """For an accelerator a recurrent layer's price holds for any length: its steps are in no graph."""
+
+    def tried(spec):
+        return peek_backend.dryrun(lambda: Sentences(nn.GRU, words=True), spec, train=True).cost
+
+    named, other = tried("i64[rows=2, steps=5]"), tried("i64[4, 9]")
+    there = named.at(rows=4, steps=9)
+    assert (there.flops, there.bytes, there.peak_memory) == (other.flops, other.bytes, other.peak_memory)
+
+
 def test_an_op_without_a_fake_kernel_is_named_with_its_stub():
     """A custom op that does not say its shapes is named with its schema and the ``register_fake`` to write."""
     with torch.library._scoped_library("peek_nofake", "FRAGMENT") as library:
