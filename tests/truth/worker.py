@@ -163,8 +163,15 @@ def _guards() -> dict[str, list[str]]:
 
 
 def _plain(text: str) -> str:
-    """Text without what differs from process to process: addresses, ids, counters in generated names."""
-    return _NUMBERS.sub("#", text)
+    """Text without what differs from process to process: addresses, ids, counters in generated names.
+
+    torch 2.8 puts the interpreter's own stack, in C, into the text of an error: it has whatever stands between the call and
+    Dynamo, and says nothing of the program.
+    """
+    return _NUMBERS.sub("#", _C_STACK.sub("", text))
+
+
+_C_STACK = re.compile(r"^Framework stack:\n(?:  .*\n)+", re.MULTILINE)
 
 
 def main(mode: str, folder: str, names: list[str]) -> None:
