@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from torch._subclasses import fake_tensor
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
 
 from ..errors import PeekError
 from ..model import CaptureRecord
@@ -74,6 +74,12 @@ def _wall(error: BaseException, hints: Hints) -> PeekError | None:
                 "its outputs' shapes are unknown without running it",
                 stub.replace("\n", "\n\n", 1),  # the code stands apart, at the margin, to be copied as it is
             )
+    if constraint := next((e for e in chain if isinstance(e, ConstraintViolationError)), None):
+        return PeekError(
+            "a dim that was given a name cannot have any size",
+            read_failure(constraint).reason.removeprefix("ConstraintViolationError: "),
+            "give its size without a name: 'f32[8, 16]' for 'f32[8, length=16]'",
+        )
     if "device mismatch" in str(error).lower() or "Unhandled FakeTensor Device Propagation" in str(error):
         why = f"{read_failure(error).reason}; a dry run puts every parameter and input on one device"
         return PeekError(

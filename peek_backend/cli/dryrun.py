@@ -287,6 +287,7 @@ def _show(record: Any, shown: _Shown) -> None:
 
 
 _LOGGERS = (
+    "torch._guards",  # the traceback of a guard that cannot hold, which is then raised
     "torch._subclasses.fake_tensor",  # the traceback of what an op raises, before it is raised
     "torch._dynamo.variables.tensor",  # where item() breaks the graph: the wall that comes of it is told
 )

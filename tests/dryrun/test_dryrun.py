@@ -627,6 +627,9 @@ class Tracing(Net):
 class Building(Net):
     def __init__(self):
         raise KeyboardInterrupt
+
+def fixed(x):
+    return x.view(2, 3)
 """
 
 
@@ -707,6 +710,17 @@ def test_the_command_line_tells_a_wall_and_shows_what_it_has(dryrun):
     assert done.code == 2
     assert done.err.count("needs data") == 1
     assert "FLOPs" in done.out
+
+
+def test_a_named_dim_that_the_program_fixes_is_told(dryrun):
+    """A dim with a name for which the code holds at one size alone is refused in few lines, with what to write."""
+    done = dryrun("fixed", "--input", "f32[rows=2, 3]")
+    assert done.code == 2
+    problem, why, fix = done.err.strip().splitlines()[-3:]
+    assert problem.endswith("a dim that was given a name cannot have any size")
+    assert "x.shape[0]" in why and "constant (2)" in why
+    assert "without a name" in fix
+    assert "Traceback" not in done.err and "torch/_guards.py" not in done.err
 
 
 def test_what_the_model_raises_is_told_in_a_few_lines(dryrun):
