@@ -11,6 +11,7 @@ from peek_backend.model.snapshot import Graph, Place, Snapshot
 
 from .cuts import fold_cuts
 from .edits import Diff, Edit, GraphDiff
+from .environments import differences
 from .events import event_edits
 from .frames import renamed_frames
 from .graphs import compare_graphs
@@ -30,15 +31,13 @@ def compare(old: Snapshot, new: Snapshot) -> Diff:
         edits.append(Edit("frame:renamed", after, target=after, text="", old=before, new=after))
     edits = fold_modules(graphs, fold_cuts(old, new, graphs, edits))
     return Diff(
-        new.name or old.name, tuple(_env(old, new)), tuple(graphs), tuple(edits), old.stats, new.stats
+        new.name or old.name,
+        tuple(differences(old, new, graphs)),
+        tuple(graphs),
+        tuple(edits),
+        old.stats,
+        new.stats,
     )
-
-
-def _env(old: Snapshot, new: Snapshot) -> Iterator[tuple[str, str, str]]:
-    before, after = dict(old.env), dict(new.env)
-    for key in dict.fromkeys([*before, *after]):
-        if before.get(key, "") != after.get(key, ""):
-            yield key, before.get(key, ""), after.get(key, "")
 
 
 def _key(graph: Graph) -> Key:

@@ -124,13 +124,15 @@ def _told(kept: Sequence[Edit], folded: Sequence[Edit], cuts: _Cuts) -> list[Edi
     came = [g.title for g in cuts.graphs if g.old is None]
     gone = [g.title for g in cuts.graphs if g.new is None and _frame(g) not in cuts.eager]
     root = next(k for k, edit in enumerate(kept) if edit.kind in _ROOTS)
+    worse = kept[root].kind in ("break:added", "frame:skipped")
     under = [k for k, edit in enumerate(kept) if k != root and _is_under(edit, kept[root])]
     leads = [(kept[k].kind, _eager_text(kept[k])) for k in under]
     if came and any(edit.kind == "graph:added" for edit in folded):
-        words = "graph split" if kept[root].kind in ("break:added", "frame:skipped") else "captured now"
+        words = "graph split" if worse else "captured now"
         leads.append(("graph:added", f"{words}: {few(came)}"))
     if gone and any(edit.kind == "graph:removed" for edit in folded):
-        leads.append(("graph:removed", f"joined into one graph: {few(gone)}"))
+        words = "no graph any more" if worse else "joined into one graph"
+        leads.append(("graph:removed", f"{words}: {few(gone)}"))
     leads += [(kind, "") for kind in dict.fromkeys(edit.kind for edit in folded) if kind not in dict(leads)]
     edits = [edit for k, edit in enumerate(kept) if k not in under]
     place = edits.index(kept[root])

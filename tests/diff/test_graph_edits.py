@@ -510,6 +510,50 @@ def test_what_follows_from_a_break_in_every_block_is_under_it():
     assert verdict(compare(snap(LOOP_BROKEN), snap(LOOP))).level == "warn"
 
 
+RESUMED = """\
+graph Net.forward
+  in   x: f32[4]
+  %sin = .sin(x)  f32[4]
+  out  %sin
+break gb0170  f.py:forward  if x.mean() > 1:   Data-dependent branching
+graph Net.forward ▸ resume#1
+  in   x: f32[4]
+  %mul = operator.mul(x, 2)  f32[4]
+  %cos = .cos(%mul)  f32[4]
+  out  %cos
+"""
+RESUMED_BROKEN = """\
+graph Net.forward
+  in   x: f32[4]
+  %sin = .sin(x)  f32[4]
+  out  %sin
+break gb0170  f.py:forward  if x.mean() > 1:   Data-dependent branching
+graph Block.forward
+  in   x: f32[4]
+  %mul = operator.mul(x, 2)  f32[4]
+  out  %mul
+break gb0059  f.py:forward  print(x)   Failed to trace builtin operator
+graph Block.forward ▸ resume#1
+  in   y: f32[4]
+  %cos = .cos(y)  f32[4]
+  out  %cos
+"""
+
+
+def test_a_graph_that_a_new_break_leaves_without_ops_was_not_joined():
+    """A break inside of an inlined block takes the graph of the rest of its caller away; when it is gone they are joined again."""
+    (edit,) = edits(RESUMED, RESUMED_BROKEN)
+    assert [text for _, text in edit.leads_to] == [
+        "graph split: Block.forward, Block.forward ▸ resume#1",
+        "no graph any more: Net.forward ▸ resume#1",
+    ]
+    (back,) = edits(RESUMED_BROKEN, RESUMED)
+    assert [text for _, text in back.leads_to] == [
+        "captured now: Net.forward ▸ resume#1",
+        "joined into one graph: Block.forward, Block.forward ▸ resume#1",
+    ]
+
+
 def test_what_is_under_a_break_still_fails():
     """Where breaks are no failure by policy, a frame in eager under one is."""
     diff = compare(snap(LOOP), snap(LOOP_BROKEN))
