@@ -541,7 +541,7 @@ graph Block.forward ▸ resume#1
 
 
 def test_a_graph_that_a_new_break_leaves_without_ops_was_not_joined():
-    """A break inside of an inlined block takes the graph of the rest of its caller away; when it is gone they are joined again."""
+    """A break inside of an inlined block takes the graph of its caller's rest away; without it they are joined again."""
     (edit,) = edits(RESUMED, RESUMED_BROKEN)
     assert [text for _, text in edit.leads_to] == [
         "graph split: Block.forward, Block.forward ▸ resume#1",
