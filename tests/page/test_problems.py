@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html.parser import HTMLParser
+
 import pytest
 from msgspec.structs import replace
 
@@ -128,3 +130,31 @@ def test_a_failed_guard_is_told_once(open_page):
     opened = open_page(record, "#v=breaks")
     lines = opened.tab.locator(".guard").all_inner_texts()
     assert lines == ["x.shape[0] expected 2, got 3 of 0/1, 0/0", "len(self.layers) == 2 of 0/0"]
+
+
+class _Bare(HTMLParser):
+    """Collects the text that stands in no element."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depth, self.text = 0, ""
+
+    def handle_starttag(self, tag, attrs):
+        self.depth += 1
+
+    def handle_endtag(self, tag):
+        self.depth -= 1
+
+    def handle_data(self, data):
+        self.text += "" if self.depth else data
+
+
+def test_plain_page_is_of_elements():
+    """The note under a folded table is a paragraph, which the page can hide, and names no option of a command."""
+    parser = _Bare()
+    record = capture(800)
+    text = plain_html(record, facts(record))
+    parser.feed(text)
+    assert "folded by module</p>" in text
+    assert parser.text.strip() == ""
+    assert "--all" not in text

@@ -216,10 +216,14 @@ def _tables(views: Sequence[GraphView]) -> Iterator[str]:
         if left < 0:
             yield "<p>More graphs are shown with JavaScript.</p>"
             return
-        layout = table.Layout(format="html", columns=("name", "target", "args", "value"), width=1_000)
-        text = table.table_text(view, layout)
+        layout = table.Layout(
+            format="html", columns=("name", "target", "args", "value"), width=1_000, how_all=""
+        )
+        rows, end, note = table.table_text(view, layout).rpartition("</table>")
         name = "" if graph.name == key else labels.name_text(graph.name)
-        yield f"<h2>{esc(clean(f'{key} {name}'))}</h2>{clean_lines(text)}"
+        yield f"<h2>{esc(clean(f'{key} {name}'))}</h2>{clean_lines(rows + end)}"
+        if note.strip():
+            yield f"<p>{esc(note.strip())}</p>"  # no bare text: a style sheet hides elements only
 
 
 def clean_lines(text: str) -> str:
