@@ -100,8 +100,9 @@ def _backward_flops(
     steps, rows, _ = x
     of_input, of_hidden, *of_outputs = map(math.prod, _matrices(weights))
     states = (steps if of_state else steps - 1) * of_hidden + steps * sum(of_outputs)
-    products = 2 * rows * (steps * of_input * of_x + states)
-    return products + _layer_flops(x, weights) * of_weights
+    # A bool times a symbolic size is an error on torch 2.8.
+    products = 2 * rows * ((steps * of_input if of_x else 0) + states)
+    return products + _layer_flops(x, weights) if of_weights else products
 
 
 def _matrices(weights: Sequence[Any]) -> list[Any]:
