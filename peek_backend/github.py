@@ -10,10 +10,10 @@ from pathlib import Path
 from .render.diff_markdown import render_summary
 
 
-def github_prefix(root: Path) -> str:
-    """The folder of the project within the checkout, with a slash behind it; empty for its top."""
-    inside = github_path(root, root)
-    return "" if inside in ("", ".") else f"{inside}/"
+def github_source(file: str, root: Path) -> str:
+    """A source file's path from the top of the checkout; empty where the project has none, as of an installed package's file."""
+    path = root / file
+    return github_path(path, root) if os.path.isfile(path) else ""
 
 
 def github_path(path: Path, root: Path) -> str:

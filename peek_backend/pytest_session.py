@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from .errors import PeekError
-from .github import github_path, github_prefix, summarise_on_github
+from .github import github_path, github_source, summarise_on_github
 from .pinned import Outcome, base_for, in_ci, project_policy, shown, without_unused
 from .render.diff_github import MAX_COMMANDS, render_github
 from .render.diff_markdown import render_markdown
@@ -32,7 +32,8 @@ def told_to_github(outcome: Outcome, root: Path) -> dict[str, Any]:
         return {}
     return {
         "github": render_github(
-            [(outcome.verdict, github_path(outcome.slot.path, root))], prefix=github_prefix(root)
+            [(outcome.verdict, github_path(outcome.slot.path, root))],
+            path_of=lambda file: github_source(file, root),
         ),
         "markdown": render_markdown(without_unused(outcome.verdict), where_is=shown(outcome.slot.path)),
     }

@@ -235,7 +235,7 @@ class Show:
 
     def as_github(self, pairs: Sequence[Pair]) -> str:
         """The commands; the whole Markdown goes to the job's summary where GitHub gives a file for it."""
-        from ..github import github_path, github_prefix, summarise_on_github
+        from ..github import github_path, github_source, summarise_on_github
         from ..render.diff_github import render_github
 
         summarise_on_github(self.markdown_texts(pairs))
@@ -244,7 +244,7 @@ class Show:
             for p in pairs
             if p.verdict is not None
         ]
-        return render_github(verdicts, prefix=github_prefix(self.root))
+        return render_github(verdicts, path_of=lambda file: github_source(file, self.root))
 
     def as_html(self, pairs: Sequence[Pair]) -> str:
         """Of two whole captures their page, with a view of what changed; of snapshots the differences alone."""

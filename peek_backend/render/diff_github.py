@@ -6,11 +6,11 @@ https://docs.github.com/actions/reference/workflow-commands-for-github-actions
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from peek_backend.diff.verdict import LEVELS, Finding, Verdict
 
-from .diff_lines import change, group_place, notes, subject, where, words
+from .diff_lines import change, group_place, notes, place_text, subject, where, words
 from .escape import visible
 
 MAX_COMMANDS = 10
@@ -18,12 +18,15 @@ _COMMANDS = {"fail": "error", "warn": "warning"}
 
 
 def render_github(
-    verdicts: Iterable[tuple[Verdict, str]], *, prefix: str = "", limit: int = MAX_COMMANDS
+    verdicts: Iterable[tuple[Verdict, str]],
+    *,
+    path_of: Callable[[str], str] = str,
+    limit: int = MAX_COMMANDS,
 ) -> str:
     """The commands, one a line; empty when nothing fails or warns.
 
-    Each verdict comes with its snapshot's path in the repository, empty where it has none. ``prefix`` is the folder of the
-    project within the repository, with a slash behind it.
+    Each verdict comes with its snapshot's path in the repository, empty where it has none. ``path_of`` gives the path in the
+    repository of a source file, empty for a file of another package: the snapshot is annotated then, and the message says where.
     """
     found = [
         (finding, verdict.name, snapshot)
@@ -32,19 +35,20 @@ def render_github(
         if finding.level in _COMMANDS
     ]
     found.sort(key=lambda entry: LEVELS.index(entry[0].level))
-    lines = [_command(finding, name, snapshot, prefix) for finding, name, snapshot in found[:limit]]
+    lines = [_command(finding, name, snapshot, path_of) for finding, name, snapshot in found[:limit]]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _command(finding: Finding, name: str, snapshot: str, prefix: str) -> str:
+def _command(finding: Finding, name: str, snapshot: str, path_of: Callable[[str], str]) -> str:
     group, place = finding.group, group_place(finding.group)
-    has_place = place is not None and place.file
-    file = prefix + place.file if has_place else snapshot
+    source = path_of(place.file) if place is not None and place.file else ""
+    file = source or snapshot
     properties = [f"file={_property(file)}"] if file else []
-    if has_place and place.line:
+    if source and place is not None and place.line:
         properties.append(f"line={place.line}")
     properties.append(f"title={_property(f'{name}: {words(finding)}')}")
-    parts = [where(group), subject(group), change(group), *notes(group)]
+    elsewhere = "" if source else place_text(place, code=True)
+    parts = [where(group), subject(group), change(group), *notes(group), elsewhere]
     message = "  ".join(part for part in parts if part) or words(finding)
     return f"::{_COMMANDS[finding.level]} {','.join(properties)}::{_data(message)}"
 

@@ -216,6 +216,20 @@ class TestGit:
         out = peek("check", "--format", "github").out
         assert f"::error file={committed.name}/{file},title=test_one%3A dtype changed" in out
 
+    def test_an_edit_in_an_installed_package_is_on_the_snapshot(self, peek, committed):
+        """GitHub has no such file to annotate: the snapshot is, and the message names the line of the package."""
+        file = committed / BASE / "test_a" / "test_one.graph"
+        line = "  #    package/model.py:f   return x.sin()\n"
+        node = "  %sin = .sin(x)  f32[4]\n"
+        head = "peek-graph 1\nname   a\nenv    torch=2.13 py=3.11 device=cpu grad=on\n"
+        head += "stats  frames=1 graphs=1 ops=1 breaks=0 recompiles=0\n\ngraph f\n  in   x: f32[4]\n"
+        file.write_text(head + line + node + "  out  %sin\n")
+        git("commit", "-qam", "sin")
+        file.write_text(head + (line + node).replace("sin", "cos") + "  out  %cos\n")
+        out = peek("diff", "git:HEAD", "--format", "github").out
+        assert out.startswith(f"::error file={BASE}/test_a/test_one.graph,title=a%3A op changed::")
+        assert out.endswith("  package/model.py:f  return x.cos()\n")
+
     @pytest.mark.parametrize("name", ["git:nowhere", "git:", "git:--all"])
     def test_no_such_revision(self, peek, committed, name):
         """An unknown revision, an empty one and one that git would take for an option are refused with a message."""

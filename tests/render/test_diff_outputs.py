@@ -196,7 +196,8 @@ def test_github_commands_are_at_most_ten_worst_first():
         for k in range(6)
     ]
     lines = render_github(
-        [(verdict(diff_of(*warnings)), "a.graph"), (verdict(diff_of(*errors)), "b.graph")], prefix="pkg/"
+        [(verdict(diff_of(*warnings)), "a.graph"), (verdict(diff_of(*errors)), "b.graph")],
+        path_of="pkg/{}".format,
     ).splitlines()
     assert len(lines) == 10
     assert [line.startswith("::error ") for line in lines] == [True] * 6 + [False] * 4
