@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -98,9 +99,11 @@ def _check_output(output: str | None) -> None:
     suffix = Path(output or "").suffix.lower()
     if suffix in _NO_CAPTURES:
         name = Path(output or "").with_suffix(SUFFIX).name
-        drawn = f", then: peek show {name} -o {output}" if suffix in SUFFIXES else ""
+        drawn = (
+            f", then: {shlex.join(['peek', 'show', name, '-o', str(output)])}" if suffix in SUFFIXES else ""
+        )
         why = "-o of peek run takes the capture, a .jsonl or .json file"
-        raise PeekError(f"peek run cannot write a {suffix} file", why, f"write -o {name}{drawn}")
+        raise PeekError(f"peek run cannot write a {suffix} file", why, f"write -o {shlex.quote(name)}{drawn}")
 
 
 def _default_output(program: Program) -> Path:
@@ -233,7 +236,7 @@ class _Report:
             yield f"peek: child process: {shown} ({_what_is_in(child)})"
         if len(children) > MOST_CHILDREN:
             yield f"peek: … and {len(children) - MOST_CHILDREN} more"
-        yield f"peek: look again with: peek show {visible(self.path)}"
+        yield f"peek: look again with: peek show {visible(shlex.quote(self.path))}"
 
     def _unsaved(self, recorder: Recorder) -> Iterator[str]:
         """That the file is not complete, said to quiet ones too: they want the file."""
@@ -242,7 +245,7 @@ class _Report:
 
     def _captured(self, record: CaptureRecord) -> Iterator[str]:
         """The graphs as tables, or as a list where there are many, and what to mend."""
-        explained = list(_explained(record, self.view, visible(self.path)))
+        explained = list(_explained(record, self.view, self.path))
         if not record.graphs:
             explained = explained[1:]  # nothing stands before it that an empty line could set it off from
         many = len(record.graphs) > MOST_TABLES if self.tables is None else not self.tables

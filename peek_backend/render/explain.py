@@ -7,6 +7,7 @@ compile id, a value (``s0``, ``x.shape[1]``, ``k``, ``self.scale``), or one of `
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 
 from peek_backend.analysis import breaks as breaks_of
@@ -21,6 +22,7 @@ from peek_backend.model import (
 )
 
 from . import explain_sections as sections
+from .escape import visible
 from .labels import name_text, place_text
 from .pages import Page
 
@@ -39,7 +41,7 @@ def explain_text(
     ``file`` names the capture in the commands that the report recommends. Raises PeekError, naming what there is, for a topic
     that the capture does not have.
     """
-    page = Page(width, color, file)
+    page = Page(width, color, visible(shlex.quote(file)))
     if topic is None or not topic.strip():
         _report(page, record, details=details)
     else:

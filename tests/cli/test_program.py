@@ -196,6 +196,10 @@ def test_a_program_that_never_ran_has_no_report(folder, tmp_path, args):
     [
         ("c.svg", "write -o c.peek.jsonl, then: peek show c.peek.jsonl -o c.svg"),
         ("out/page.html", "write -o page.peek.jsonl, then: peek show page.peek.jsonl -o out/page.html"),
+        (
+            "my page.html",
+            "write -o 'my page.peek.jsonl', then: peek show 'my page.peek.jsonl' -o 'my page.html'",
+        ),
         ("exits.py", "write -o exits.peek.jsonl"),
     ],
 )

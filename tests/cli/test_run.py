@@ -44,6 +44,7 @@ if __name__ == "__main__":
 """
 
 RAISES = f"{HEAD}\ng(2)\nraise ValueError('boom')\n"
+BROKEN = f"{HEAD}\n@torch.compile(backend='eager')\ndef h(x): print(x); return x + 1\nh(torch.ones(2))\n"
 KILLED = f"""{HEAD}
 g(2)
 torch.compile(lambda y: y * 2, backend="eager")(torch.ones(3))
@@ -68,6 +69,7 @@ def folder(tmp_path_factory):
     for name, text in {
         "works.py": WORKS,
         "raises.py": RAISES,
+        "broken.py": BROKEN,
         "killed.py": KILLED,
         "limited.py": LIMITED,
     }.items():
@@ -126,6 +128,16 @@ def test_report_has_tables_and_places(worked):
     assert "peek show peek-out/works.peek.jsonl" in text
     assert all(name in text for name in files)
     assert text.count("(1 graph, ") == 4
+
+
+def test_commands_of_a_report_can_be_pasted(folder):
+    """A capture whose name has a space is quoted wherever the report says what to run next."""
+    done = python(
+        "-m", "peek_backend", "run", "--format", "tree", "-o", "my run.jsonl", "broken.py", cwd=folder
+    )
+    text = done.stderr.decode()
+    assert "peek: look again with: peek show 'my run.jsonl'" in text
+    assert "more: peek explain 'my run.jsonl' [" in text
 
 
 def test_report_after_an_error(folder):
