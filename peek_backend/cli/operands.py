@@ -50,7 +50,8 @@ def sides(old: str, new: str | None) -> tuple[Side, Side]:
         if old.startswith(GIT):
             _, path = _split(old)
             return side(old), side(path or ".", snapshots_only=True)
-        return side(f"{GIT}HEAD:{old}"), side(old)
+        now = side(old)  # first, so that a name of nothing is not said to be missing in the revision
+        return side(f"{GIT}HEAD:{old}"), now
     left, right = side(old), side(new)
     if left.is_folder != right.is_folder:
         why = f"{left.label} is a {_kind(left)}, {right.label} a {_kind(right)}"
@@ -171,7 +172,8 @@ def git(args: Sequence[str], what: str) -> bytes:
         raise PeekError("git cannot be run", str(error), "install git, or compare two files") from None
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().removeprefix("fatal: ")
-        raise PeekError(
-            f"git has no {what}", said or "there is no such revision", "check the name: git log --oneline"
-        )
+        fix = "check the name: git log --oneline"
+        if "not a git repository" in said:
+            fix = "run it inside of the repository, or compare two files"
+        raise PeekError(f"git has no {what}", said or "there is no such revision", fix)
     return done.stdout

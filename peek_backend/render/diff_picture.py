@@ -65,8 +65,8 @@ def _style(colors: Theme, theme: str) -> dict[str, str]:
 
 
 def _title(drawn: Sequence, changed: Sequence, colors: Theme) -> str:
-    """The names, how many graphs are not drawn, and what the marks mean."""
-    names = list(dict.fromkeys(diff.name for diff, _ in drawn if diff.name))
+    """The names of what changed, how many graphs are not drawn, and what the marks mean."""
+    names = list(dict.fromkeys(diff.name for diff, _ in changed or drawn if diff.name))
     head = (
         cut(", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else ""), LINE) or "diff"
     )

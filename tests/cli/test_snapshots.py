@@ -247,7 +247,12 @@ class TestGit:
         monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tree.parent))
         done = peek("diff", "git:HEAD")
         assert done.code == 2
-        assert "git" in done.err
+        assert "not a git repository" in done.err and "run it inside of the repository" in done.err
+
+    def test_a_name_of_nothing(self, peek, committed):
+        """A path that is nowhere is not said to be missing in the last commit alone."""
+        done = peek("diff", "nowhere.graph")
+        assert (done.code, done.err.splitlines()[0]) == (3, "peek: there is no nowhere.graph")
 
 
 class TestReview:

@@ -103,6 +103,17 @@ def test_equal_graphs_say_so():
     assert "no graph changed" in diff_dot([compare(one, one)])
 
 
+def test_the_title_names_what_changed():
+    """Of a folder of snapshots those that are drawn are named, and not the equal ones before them."""
+    one = snapshot("cond")
+    diffs = [
+        compare(replace(one, name="test_equal"), replace(one, name="test_equal")),
+        edited(replace(one, name="test_changed"), 3, target="torch.another"),
+    ]
+    (title,) = re.findall(r"\tlabel=<<B>(.*?)</B>", diff_dot(diffs))
+    assert title == "test_changed"
+
+
 def test_a_new_graph_is_drawn_as_one():
     """A graph that is new as a whole, and one that is gone, are marked as such."""
     one = snapshot("cond")
