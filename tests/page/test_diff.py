@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from peek_backend.diff.compare import compare
-from peek_backend.diff.verdict import verdict
+from peek_backend.diff.edits import Diff, Edit, Group
+from peek_backend.diff.verdict import Finding, Verdict, verdict
 from peek_backend.model import CaptureRecord, Leaf
 from peek_backend.passes.canonical import canonicalise
 from peek_backend.render.html import page
@@ -71,6 +72,23 @@ def test_a_removed_op_leads_to_the_old_capture():
     assert removed
     silu = {n.index for n in old.graphs[0].nodes if n.target.endswith("silu")}
     assert {n for e in removed for n in (e.before_node, *[node for _, node in e.before_more])} == silu
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "old", "new", "told"),
+    [
+        ("input:added", "x", "", "f32[4, 8]", "input added · x: f32[4, 8]"),
+        ("input:removed", "x", "i64[4]", "", "input removed · x: i64[4]"),
+        ("recompile:added", "f ▸ variant#2", "", "k: not 3", "new recompile · f ▸ variant#2: because k: not 3"),
+        ("note", "no longer:", "x and y share a symbol", "", "another note · no longer: x and y share a symbol"),
+    ],
+)  # fmt: skip
+def test_what_only_came_or_went_is_told_whole(kind, text, old, new, told):
+    """What has one side only is told with it, as in the text report: the input's type, the reason, the note."""
+    edit = Edit(kind, "f", text=text, old=old, new=new)
+    found = Verdict("f", "fail", (Finding("fail", Group(kind, "", text, old, new, (edit,))),))
+    (row,) = page_diff(found, Diff("f", (), (), (), {}, {}), capture(20)).edits
+    assert (row.text, row.before, row.after) == (told, "", "")
 
 
 def test_equal_captures_have_no_edit():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from peek_backend.analysis.stats import captured_graphs
-from peek_backend.diff.edits import Diff, Edit
+from peek_backend.diff.edits import Diff, Edit, Group
 from peek_backend.diff.verdict import Finding, Verdict
 from peek_backend.model import CaptureRecord, GraphRecord
 from peek_backend.passes.canonical import canonicalise
@@ -62,7 +62,7 @@ def _edit(finding: Finding, after: _Nodes, before: _Nodes | None) -> PageEdit:
     group = finding.group
     now = list(_places(group.edits, after))
     then = [] if before is None else list(_places(group.edits, before, old=True))
-    details = [lines.subject(group), lines.where(group), *lines.notes(group), finding.note]
+    details = [_told(group), lines.where(group), *lines.remarks(finding)]
     return PageEdit(
         kind=_kind(group.kind, finding.level),
         text=" · ".join([lines.words(finding), *[d for d in details if d]]),
@@ -78,6 +78,13 @@ def _edit(finding: Finding, after: _Nodes, before: _Nodes | None) -> PageEdit:
         more=tuple(now[1:]),
         before_more=tuple(then[1:]),
     )
+
+
+def _told(group: Group) -> str:
+    """What it happened to, with what came or went where that has one side only; both sides stand in a row of their own."""
+    change = "" if group.old and group.new else lines.change(group)
+    subject = lines.subject(group).removesuffix(":")
+    return f"{subject}: {change}" if subject and change else subject or change
 
 
 def _places(edits: tuple[Edit, ...], nodes: _Nodes, *, old: bool = False) -> Iterator[tuple[str, int]]:
