@@ -132,7 +132,7 @@ def of_symbol(graph: GraphRecord, symbol: SymbolInfo, subject: str) -> Why:
     if symbol.replaced_by is not None:
         what = "size" if is_size(symbol) else "value"
         verdict = f"is {short_floats(symbol.replaced_by)}: tied to another {what}, range {_range(symbol)}"
-        return Why(_name(graph), subject, verdict, False, chain, _change(symbol, chain))
+        return Why(_name(graph), subject, verdict, False, chain, _untied(symbol))
     kind = "unbacked" if symbol.unbacked else "dynamic"
     return Why(_name(graph), subject, f"is {symbol.name}: {kind}, range {_range(symbol)}", False, chain)
 
@@ -214,6 +214,14 @@ def _change(symbol: SymbolInfo, chain: Sequence[Fact]) -> str:
     if _AS_NUMBER.search(code):
         return f"the program makes a Python number of {what}{where}: keep it symbolic, without int(), formatting or indexing"
     return f"the program uses {what} as a constant{where}: keep it symbolic there"
+
+
+def _untied(symbol: SymbolInfo) -> str:
+    """What would let two sizes vary apart: only a comparison of the program's own ties sizes that need not be equal."""
+    cause = next((f for f in symbol.facts if f.kind == "replaced"), None)
+    if cause is None or cause.user is None or not _COMPARED.search(_FOR.sub("", cause.user.code)):
+        return ""
+    return f"the program compares the sizes at line {cause.user.line}: drop the comparison, or keep them tied"
 
 
 def _name(graph: GraphRecord) -> str:

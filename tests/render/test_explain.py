@@ -276,6 +276,23 @@ def test_why_a_marked_size_became_static(code, text, words):
     assert words in row.change
 
 
+@pytest.mark.parametrize(
+    ("code", "text", "words"),
+    [
+        ("return x + y", "s0 == s1 (asked by infer_size)", ""),
+        ("return cell(x, h)", "s0 == s1", ""),
+        ("if x.size(0) != y.size(0):", "s0 == s1", "drop the comparison"),
+    ],
+)
+def test_why_a_size_is_tied_to_another(code, text, words):
+    """A tied size varies with the other one: nothing says that it is a constant or that the other one is static."""
+    cause = Fact("replaced", text, StackFrame("/src/m.py", 7, "f", code))
+    found = symbol("s0", "x.shape[0]", hint=5, replaced_by="s1", facts=(cause,))
+    row = only(graph("f", "0/0", None, symbols=(found,)), "s0")
+    assert not row.static and "tied to another size" in row.verdict
+    assert words in row.change and bool(words) == bool(row.change)
+
+
 def test_why_a_range_of_one_value_is_static_in_effect():
     """Bounds that meet leave one value even where torch replaced nothing; the report flags it."""
     found = symbol("s0", "x.shape[0]", hint=5, lower=5, upper=5)
