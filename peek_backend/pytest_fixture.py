@@ -184,8 +184,9 @@ class GraphSnapshot:
         """Fail the test when a fact about the last capture does not hold.
 
         Counts (a number, ``"<= 3"`` or a pair of bounds): ``breaks``, ``frames``, ``graphs``, ``guards``, ``ops``,
-        ``recompiles``, ``skipped``, ``op_counts={"F.linear": 2}``. Ops: ``op``, ``no_op``, ``order`` (in this order),
-        ``chain`` (each reads the one before). Values, by ``out``, input, label or op: ``shapes={"out": ["batch", 4]}``,
+        ``recompiles``, ``skipped``, ``op_counts={"F.linear": 2}``; ``graphs`` and ``ops`` are those of ``record.stats``, of
+        later stages only with ``graph="*forward"``. Ops: ``op``, ``no_op``, ``order`` (in this order), ``chain`` (each reads
+        the one before). Values, by ``out``, input, label or op: ``shapes={"out": ["batch", 4]}``,
         ``dtypes={"out": "bf16"}``; ``no_dtype="float64"``, ``devices``, ``no_device``. Sizes: ``dynamic="batch"`` or
         ``"x.shape[0]"``, ``static``. ``within="layers.0"`` and ``graph="f*"`` narrow what is looked at. The price of the whole
         capture at the sizes of this call: ``peak_memory="<2GiB"``, ``flops``, ``bytes``, ``parameters``, also beside the price

@@ -73,15 +73,17 @@ class _Scope:
         self, snapshot: Snapshot, graph: str | None, within: str | None, names: Mapping[str, Sequence[str]]
     ):
         self.snapshot, self.names, self.within = snapshot, names, within
+        self.captured = [g for g in snapshot.graphs if g.stage == "dynamo"]
         self.graphs = [g for g in snapshot.graphs if graph is None or fnmatchcase(g.title, graph)]
         if not self.graphs:
             titles = ", ".join(g.title for g in snapshot.graphs)
             why = f"there are: {titles}" if titles else "nothing was captured"
             raise PeekError(f"no graph {graph or ''}".rstrip(), why, "leave out graph=, or name one of them")
         self.nodes = [node for section in self.sections() for node in section.nodes if self.inside(node)]
+        self.counted = self.graphs if graph is not None else self.captured or self.graphs
 
-    def sections(self) -> Iterator[Graph | Body]:
-        for graph in self.graphs:
+    def sections(self, graphs: Sequence[Graph] | None = None) -> Iterator[Graph | Body]:
+        for graph in self.graphs if graphs is None else graphs:
             yield graph
             yield from graph.bodies
 
@@ -92,10 +94,13 @@ class _Scope:
         )
 
     def count(self, key: str, wanted: Any) -> Iterator[str]:
+        """Counts are those of ``record.stats``: later stages that are pinned too are no more graphs and ops of the program."""
+        ops = [n for section in self.sections(self.counted) for n in section.nodes if self.inside(n)]
         counts = {
             **self.snapshot.stats,
-            "guards": sum(len(g.guards) for g in self.graphs),
-            "ops": len(self.nodes),
+            "graphs": len(self.captured),
+            "guards": sum(len(g.guards) for g in self.counted),
+            "ops": len(ops),
             "skipped": len(self.snapshot.skipped),
         }
         if not _holds(key, counts[key], wanted):
@@ -111,7 +116,7 @@ class _Scope:
         elif key == "recompiles":
             lines = [f"{g.title}  because {g.because}" for g in self.snapshot.graphs if g.variant > 1]
         else:
-            lines = [g.title for g in self.snapshot.graphs] if key == "graphs" else []
+            lines = [g.title for g in self.captured] if key == "graphs" else []
         shown = [f"\n      {line}" for line in lines[:MAX_NAMED]]
         return "".join(shown) + (
             f"\n      … and {len(lines) - MAX_NAMED} more" if len(lines) > MAX_NAMED else ""
@@ -143,7 +148,9 @@ class _Scope:
         for place, name in enumerate(wanted):
             if not any(op_matches(name, node.target) for node in left):
                 after = f" after {', '.join(wanted[:place])}" if place else ""
-                yield f"order: no {name}{after}{_hint(name, self.nodes)}"
+                found = len(self.matching(name))
+                there = f"; it is there {_times(found)}, before that" if found else _hint(name, self.nodes)
+                yield f"order: no {name}{after}{there}"
                 return
 
     def check_chain(self, names: Any) -> Iterator[str]:
@@ -238,7 +245,15 @@ class _Scope:
             elif _SIZE.fullmatch(text):
                 yield text
             else:
-                raise unknown_name("size", text, [*self.names, "x.shape[0]"], key)
+                raise unknown_name("size", text, [*self.names, *self.sizes_of_arguments()], key)
+
+    def sizes_of_arguments(self) -> Iterator[str]:
+        """Every size that may be named, of arguments; where a graph has none, of its parameters and buffers."""
+        tensors = [e for g in self.graphs for e in g.inputs if isinstance(e.type, TensorType)]
+        arguments = [e for e in tensors if not e.kind and "." not in e.name.partition("[")[0]]
+        for name, type_ in {e.name: e.type for e in arguments or tensors}.items():
+            assert isinstance(type_, TensorType)
+            yield from [f"{name}.shape[{dim}]" for dim in range(len(type_.shape))]
 
     def dims(self, size: str) -> Iterator[tuple[Graph, Any]]:
         """What a size is in each graph that has its input. Raises PeekError when none has."""

@@ -295,6 +295,32 @@ def test_later_stages_can_be_pinned(make):
     snap.expect(graph="*inference", op_counts={"aten.addmm": 2}, no_op="aten._to_copy")
 
 
+def test_a_later_stage_is_no_graph_more(make):
+    """Counts are those of the record with stages and without; of a stage alone they are asked for by its name."""
+    snap = make()
+    with torch.no_grad():
+        stats = snap.capture(MLP(), (x(),), stages=["inference"]).stats
+    snap.expect(graphs=stats.graphs, ops=stats.ops)
+    with pytest.raises(Failed, match="ops: expected 99, got 5"):
+        snap.expect(graph="*inference", ops=99)
+
+
+def test_a_size_without_a_name_is_told_the_sizes_there_are(make):
+    """The sizes that a message lists are those of the capture's own arguments."""
+    snap = make()
+    snap.capture(lambda left: left + 1, (x(),))
+    with pytest.raises(Failed, match=r"known: left\.shape\[0\], left\.shape\[1\]$"):
+        snap.expect(dynamic="batch")
+
+
+def test_an_op_in_another_order_is_not_guessed_at(make):
+    """An op that stands before the one it should follow is said to, and no name like its own is proposed."""
+    snap = make()
+    snap.capture(lambda left: left.sin().cos(), (x(),))
+    with pytest.raises(Failed, match=r"order: no \.sin after \.cos; it is there once, before that$"):
+        snap.expect(order=[".cos", ".sin"])
+
+
 def test_an_aten_op_without_an_aten_graph_warns(make):
     """Without such a graph an ATen op can only be looked for by its last word: said in a warning."""
     snap = make()
