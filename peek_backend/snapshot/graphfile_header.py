@@ -107,5 +107,5 @@ def check_stats(text: str, counts: Mapping[str, int]) -> None:
         raise Malformed(f"there is no {missing[0]}=…", len(text))
     expected = " ".join(f"{key}={count}" for key, count in counts.items())
     if text != expected:
-        why = f"the file is cut, or it was edited by hand: of the graphs below they are {expected}"
+        why = f"the file is cut, edited by hand or merged: of the graphs below they are {expected}"
         raise Malformed(why)
