@@ -69,6 +69,20 @@ def test_a_failed_frame_is_mended_first():
     assert ("failed", 1) in [(n["label"], n["value"]) for n in facts(record)["numbers"]]
 
 
+def test_a_failed_frame_is_told_once():
+    """What ends a frame with an error is no frame left in eager; where another frame does run in eager there, it is told."""
+    stack = (StackFrame("model.py", 7, "f", "y = op(x)"),)
+    frames = (
+        FrameRecord("f", "model.py", 3, "failed", "no op"),
+        FrameRecord("g", "model.py", 9, "eager", "no op"),
+    )
+    events = [BreakInfo("no op", stack=stack, frame=frame, split=False) for frame in (0, 1)]
+    record = replace(capture(20), frames=frames, **QUIET | {"breaks": tuple(events[:1])})
+    assert [item["kind"] for item in facts(record)["mend"]] == ["failed"]
+    record = replace(record, breaks=tuple(events))
+    assert [item["kind"] for item in facts(record)["mend"]] == ["failed", "frame left in eager"]
+
+
 def test_the_overview_lists_every_problem(open_page):
     """The reason and the remedy are a section of the overview; the tile of the count leads there."""
     opened = open_page(with_failed_stage())

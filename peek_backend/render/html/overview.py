@@ -97,7 +97,7 @@ def _symbols(record: CaptureRecord) -> list[str]:
 
 def mend(record: CaptureRecord) -> list[dict[str, Any]]:
     """Failures, then breaks that nobody asked for and recompiles by function, by how much work they cost: occurrences × ops."""
-    places = [row for row in ranked(record) if row.first.intent != "user"]
+    places = [row for row in ranked(record) if row.first.intent != "user" and not _only_failed(record, row)]
     work = ops_by_frame(record)
     found = [*map(_broken, places), *(_recompiled(story, work) for story in stories(record))]
     found.sort(key=lambda item: -item["weight"])
@@ -120,6 +120,14 @@ def _failed(frame: FrameRecord) -> dict[str, Any]:
         "id": "",
         "note": f"compile {', '.join(frame.compile_ids)}" if frame.compile_ids else "",
     }
+
+
+def _only_failed(record: CaptureRecord, row: BreakPlace) -> bool:
+    """Whether a place only ended frames with an error, as under ``fullgraph=True``: those are told as failed."""
+    return all(
+        not event.split and event.frame is not None and record.frames[event.frame].outcome == "failed"
+        for event in row.events
+    )
 
 
 def _broken(row: BreakPlace) -> dict[str, Any]:
