@@ -7,6 +7,7 @@ run again under the tracing fake mode, in order and on copies; all others keep w
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -158,7 +159,7 @@ def values_at_production(
     """``read(value)`` of each stale node right after it ran; nodes in graph order.
 
     ``entry_of`` gives a placeholder's input. The run is on copies, under ``fake_mode``, adds no guard (``suppress_guards``),
-    keeps no fresh unbacked symbol, and restores the RNG.
+    keeps no fresh unbacked symbol, warns of nothing, and restores the RNG.
     """
     copies: dict[int, Any] = {}
     found: dict[fx.Node, Any] = {}
@@ -175,6 +176,8 @@ def values_at_production(
 
 def _quietly(fake_mode: FakeTensorMode) -> ExitStack:
     stack = ExitStack()
+    stack.enter_context(warnings.catch_warnings())
+    warnings.simplefilter("ignore")  # the program's own run says what is to be said
     stack.enter_context(torch.random.fork_rng(devices=[]))
     stack.enter_context(fake_mode)
     shape_env = fake_mode.shape_env

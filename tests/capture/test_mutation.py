@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
@@ -131,3 +133,18 @@ def test_data_assigned():
     graph = graph_of(fn, torch.randn(6))
     assert node(graph, "y").value.shape == (6,)
     assert node(graph, "z").value.shape == (6,)
+
+
+def test_reading_again_warns_of_nothing():
+    """A value that is read again warns as often as without peek: once from Dynamo, once from the graph that runs."""
+
+    def f(x):
+        y = torch.tensor(x.sum())
+        y.unsqueeze_(0)
+        return y * 2
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        graph = graph_of(f, torch.ones(3))
+    assert node(graph, "y").value.shape == ()
+    assert not [w for w in caught if "peek_backend" in w.filename]
