@@ -13,6 +13,8 @@ from peek_backend.render.html import page
 from peek_backend.render.html.edits import PageDiff, PageEdit
 from peek_backend.render.html.page import default_title
 from peek_backend.render.theme import contrast
+from tests.builders import GraphBuilder, tensor
+from tests.builders import capture as of_graphs
 from tests.page.hostile import TEXTS, hostile_capture, hostile_diff, hostile_sources
 from tests.page.synthetic import capture
 
@@ -444,6 +446,30 @@ def test_export_gives_svg_png_and_dot(open_page, tmp_path):
         else:
             assert "subgraph cluster_" in data.read_text("utf-8")
             assert "->" in data.read_text("utf-8")
+
+
+def test_an_exported_svg_has_its_words_whole(open_page):
+    """The words of an edge that runs beside all boxes are inside of the picture."""
+    g = GraphBuilder("f")
+    x = g.input("x", tensor(128, 1024, 4096))
+    skip = g.call("torch.sin", x, value=tensor(128, 1024, 4096))
+    y = x
+    for _ in range(4):
+        y = g.call("torch.tanh", y, value=tensor(128, 1024, 4096))
+    g.output(g.call("operator.add", y, skip, value=tensor(128, 1024, 4096)))
+    opened = open_page(of_graphs(g.graph()), "#v=graph")
+    beyond = opened.js(
+        """(() => {
+          const holder = document.body.appendChild(document.createElement("div"));
+          holder.innerHTML = window.peek.svg();
+          const svg = holder.firstChild, { x, width } = svg.viewBox.baseVal;
+          const found = [...svg.querySelectorAll("text")].map((text) => text.getBBox())
+            .filter((box) => box.x < x || box.x + box.width > x + width).length;
+          holder.remove();
+          return found;
+        })()"""
+    )
+    assert beyond == 0
 
 
 def test_source_and_nodes_point_at_each_other(open_page):

@@ -14,8 +14,12 @@ const num = (v) => String(Math.round(v * 100) / 100);
 
 /** The part of CanvasRenderingContext2D that canvas.js uses, as SVG text. */
 class SvgContext {
-  constructor() {
+  /** `measure(text, font)` is a text's width; `left` and `right` are how far texts reach. */
+  constructor(measure) {
     this.out = [];
+    this.measure = measure;
+    this.left = Infinity;
+    this.right = -Infinity;
     this.path = "";
     this.stack = [];
     this.matrix = [1, 0, 0];
@@ -91,6 +95,10 @@ class SvgContext {
   fillText(text, x, y) {
     const [, weight = "", size, family] = this.font.match(/^(?:(\d+) )?([\d.]+)px (.*)$/);
     const [px, py] = this.p(x, y).split(" ");
+    const wide = this.measure(text, this.font) * this.matrix[0];
+    const start = Number(px) - wide * ({ center: 0.5, right: 1 }[this.textAlign] ?? 0);
+    this.left = Math.min(this.left, start);
+    this.right = Math.max(this.right, start + wide);
     const anchor = { left: "", center: ' text-anchor="middle"', right: ' text-anchor="end"' }[this.textAlign] ?? "";
     this.out.push(
       `<text x="${px}" y="${py}" font-family="${xml(family)}" font-size="${num(size * this.matrix[0])}"${weight ? ` font-weight="${weight}"` : ""} fill="${xml(this.fillStyle)}"${anchor}${this.alpha()} xml:space="preserve">${xml(text)}</text>`,
@@ -102,12 +110,14 @@ export function svgText(canvas) {
   const { x0, y0, x1, y1 } = canvas.view;
   const { layout, tree } = canvas.scene;
   const box = layout.box(tree.root);
-  const ctx = new SvgContext();
-  const left = Math.max(x0, -box.left - 12);
-  const top = Math.max(y0, -12);
-  const right = Math.min(x1, box.right + 12);
-  const bottom = Math.min(y1, box.height + 12);
+  const ruler = document.createElement("canvas").getContext("2d");
+  const ctx = new SvgContext((text, font) => ((ruler.font = font), ruler.measureText(text).width));
   canvas.paint(ctx, canvas.camera.k);
+  // The words of an edge may stand beside all boxes.
+  const left = Math.max(x0, Math.min(-box.left, ctx.left) - 12);
+  const top = Math.max(y0, -12);
+  const right = Math.min(x1, Math.max(box.right, ctx.right) + 12);
+  const bottom = Math.min(y1, box.height + 12);
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="${[left, top, right - left, bottom - top].map(num).join(" ")}" width="${num(right - left)}" height="${num(bottom - top)}"><rect x="${num(left)}" y="${num(top)}" width="100%" height="100%" fill="${xml(canvas.colours.canvas)}"/>${ctx.out.join("\n")}</svg>\n`;
 }
 
