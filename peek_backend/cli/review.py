@@ -11,6 +11,7 @@ import click
 
 from ..errors import PeekError
 from ..pinned import shown
+from ..snapshot.graphfile import read_graph
 from ..snapshot.store import Slot
 from .checking import Project, Waiting, project, waiting
 from .diff import FAILED, SAME
@@ -57,7 +58,7 @@ def _decide(where: Project, accept: str | None, reject: str | None) -> int:
     assert pattern is not None
     fitting = [slot for slot in where.waiting if _fits(slot, pattern)]
     if not fitting:
-        names = ", ".join(slot.stem for slot in where.waiting[:MAX_NAMED])
+        names = ", ".join(_name(slot) for slot in where.waiting[:MAX_NAMED])
         raise PeekError(
             f"nothing that waits fits {pattern!r}", f"there are: {names}" if names else "nothing waits", ""
         )
@@ -76,7 +77,15 @@ def _fits(slot: Slot, pattern: str) -> bool:
         shown(slot.pending),
         f"{slot.group}/{slot.stem}",
     )
-    return any(fnmatchcase(name, literal) for name in names)
+    return any(fnmatchcase(name, literal) for name in names) or fnmatchcase(_name(slot), literal)
+
+
+def _name(slot: Slot) -> str:
+    """The name as it is shown: the test's own, which the file's may only resemble; the file's where that cannot be read."""
+    try:
+        return read_graph(slot.pending).name or slot.stem
+    except PeekError:
+        return slot.stem
 
 
 def _settle(slot: Slot, *, accepted: bool) -> None:

@@ -267,8 +267,10 @@ class _Comparison:
         return is_same_but_volatile(self.symbols.template(old), self.symbols.template(new, False))
 
     def constant_edit(self, i: int, j: int, a: Node, b: Node) -> None:
+        """Another constant; where an operand came or went, as in a longer list, the operands changed."""
+        same_number = len(a.operands) == len(b.operands)
         edit = self.op_edit(
-            "op:constant",
+            "op:constant" if same_number else "op:rewired",
             b,
             position=j,
             old_position=i,

@@ -295,6 +295,15 @@ class TestReview:
         assert peek("review", "--accept", "test_p[x]").code == 0
         assert one.path.exists()
 
+    def test_the_name_that_is_shown_fits(self, peek, tree):
+        """A test whose name is no file name is named as the review shows it."""
+        one = Slot.named(tree / BASE, "test_a", "test_λ[a b]")
+        one.keep_pending(graph(1, "test_λ[a b]"))
+        assert "NEW test_λ[a b]:" in peek("review").out
+        assert "there are: test_λ[a b]" in peek("review", "--accept", "other").err
+        assert peek("review", "--accept", "*λ[a b]").code == 0
+        assert one.path.exists()
+
     def test_a_pattern_that_fits_nothing(self, peek, tree):
         """A pattern that names no waiting change is refused, and nothing happens."""
         slot(tree).keep_pending(graph(2))

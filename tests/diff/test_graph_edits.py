@@ -510,6 +510,21 @@ def test_what_follows_from_a_break_in_every_block_is_under_it():
     assert verdict(compare(snap(LOOP_BROKEN), snap(LOOP))).level == "warn"
 
 
+def test_a_list_with_one_operand_more_has_other_operands():
+    """torch.stack of three values in place of two: no constant of the call changed."""
+    two = """\
+graph f
+  in   x: f32[4]
+  %sin = .sin(x)  f32[4]
+  %cos = .cos(x)  f32[4]
+  %stack = torch.stack([%sin, %cos], 0)  f32[2, 4]
+  out  %stack
+"""
+    three = two.replace("%cos], 0)  f32[2, 4]", "%cos, %sin], 0)  f32[3, 4]")
+    assert [edit.kind for edit in edits(two, three)] == ["op:rewired"]
+    assert [edit.kind for edit in edits(two, two.replace("], 0)", "], 1)"))] == ["op:constant"]
+
+
 RESUMED = """\
 graph Net.forward
   in   x: f32[4]
