@@ -127,13 +127,14 @@ class _Estimate:
         return price
 
     def _worked_out(self, node: NodeRecord, refs: Sequence[int]) -> _Price:
-        """What looks up rows of a table reads as many as it returns."""
+        """What looks up rows of a table reads as many as it returns, bags of them one for each index."""
         places = list(dict.fromkeys(refs))
         given = [t for ref in places for t in self.tensors[ref]]
         read = [self.nbytes[layout] for ref in places for layout in self.layouts[ref]]
         written = total(self.nbytes[layout] for layout in self.layouts[node.index])
         if _name(node.target) in _LOOKUPS and read:
-            read[next((i for i, t in enumerate(given) if t.dtype not in ("int64", "int32")), 0)] = written
+            table = next((i for i, t in enumerate(given) if t.dtype not in _INDICES), 0)
+            read[table] = self._number(_rows(given, table)) if _name(node.target) in _BAGS else written
         flops = self._number(_flops(node, given, self.tensors[node.index], self.graph))
         return flops, total(read), written, _unknown(node)
 
@@ -180,7 +181,15 @@ def _bytes(meta: TensorMeta) -> Dim:
     return product((item, *[d for d, s in zip(meta.shape, strides, strict=True) if s != 0]))
 
 
-_LOOKUPS = frozenset(("embedding", "index_select", "gather", "index", "take", "take_along_dim"))
+_INDICES = ("int64", "int32")
+_BAGS = frozenset(("embedding_bag", "embedding_bag_forward_only"))
+_LOOKUPS = frozenset(("embedding", "index_select", "gather", "index", "take", "take_along_dim", *_BAGS))
+
+
+def _rows(given: Tensors, table: int) -> Dim:
+    """Bytes of one row of a table for each of the indices, the first integers."""
+    indices = next((t.shape for t in given if t.dtype in _INDICES), ())
+    return product((ITEM_BYTES.get(given[table].dtype, 0), *given[table].shape[1:], *indices))
 
 
 def _unknown(node: NodeRecord) -> str:

@@ -9,16 +9,25 @@ the sum over ops bounds a run op by op.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msgspec import Struct
 
-from peek_backend.model import CaptureRecord, GraphRecord, NodeRecord, iter_tensors, node_refs
+from peek_backend.model import (
+    CaptureRecord,
+    GraphRecord,
+    NodeRecord,
+    TensorMeta,
+    ValueInfo,
+    iter_tensors,
+    node_refs,
+)
 
 from .cost import Sizes, costed, folding_of
 from .devices import Device
 from .memory import Timeline
-from .totals import users
+from .totals import nbytes_at
 
 
 class Bound(Struct, frozen=True):
@@ -103,13 +112,17 @@ def _times(graph: GraphRecord, node: NodeRecord, device: Device, sizes: Sizes) -
 
 
 def dtype_of(graph: GraphRecord, node: NodeRecord) -> str:
-    """The dtype that an op multiplies in: that of the widest floating tensor it reads, else of its result."""
+    """The dtype that an op multiplies in: that of the widest floating tensor it reads, of what is multiplied where scales come
+    with it (``_scaled_mm``), else of the integers that it reads, else of its result."""
     read = [t.dtype for i in node_refs(node) for t in iter_tensors(graph.nodes[i].value)]
+    if read and _SCALED.search(node.target):
+        return read[0]
     found = [d for d in read if d.startswith(("float", "bfloat", "complex"))]
     own = [t.dtype for t in iter_tensors(node.value)]
-    return max(found, key=lambda d: _BITS.get(d, 0), default=own[0] if own else "float32")
+    return max(found, key=lambda d: _BITS.get(d, 0), default=next(iter([*read, *own]), "float32"))
 
 
+_SCALED = re.compile(r"scaled_(grouped_)?mm")
 _BITS = {
     "float8_e4m3fn": 8, "float8_e5m2": 8, "float8_e4m3fnuz": 8, "float8_e5m2fnuz": 8, "float8_e8m0fnu": 8, "float4_e2m1fn_x2": 4,
     "float16": 16, "bfloat16": 16, "float32": 32, "complex32": 32, "float64": 64, "complex64": 64, "complex128": 128,
@@ -117,25 +130,47 @@ _BITS = {
 
 
 def _fused(record: CaptureRecord, device: Device, sizes: Sizes, compute: float) -> float:
-    """The larger of all compute, and every storage that enters a graph moved once (the sum of both directions is no less)."""
+    """The larger of all compute, and what is read of every storage that enters a graph moved once (the sum of both directions
+    is no less)."""
     moved = 0
     for _, graph in costed(record):
-        readers = users(graph)
-        for node in graph.nodes:
-            if (
-                node.op == "placeholder"
-                and node.cost is not None
-                and _is_read_whole(graph, readers[node.index])
-            ):
-                found = [sizes.at(size, graph) for _, size in node.cost.made]
-                moved += sum(s for s in found if isinstance(s, int))
+        entering = {
+            storage: sizes.at(size, graph)
+            for node in graph.nodes
+            if node.op == "placeholder" and node.cost is not None
+            for storage, size in node.cost.made
+        }
+        read = _most_read(graph, sizes)
+        moved += sum(min(s, read.get(storage, 0)) for storage, s in entering.items() if isinstance(s, int))
     return max(compute, moved / device.bandwidth)
 
 
-_ROWS_ONLY = ("embedding", "gather", "index_select", "index", "getitem")
+_LOOKUPS = frozenset(
+    ("embedding", "embedding_bag", "_embedding_bag", "_embedding_bag_forward_only", "gather", "index_select",
+     "index", "_unsafe_index", "getitem", "take", "take_along_dim")
+)  # fmt: skip
 
 
-def _is_read_whole(graph: GraphRecord, readers: list[int]) -> bool:
-    """Whether some op reads all of an input: not one that is unused, or of which only rows are looked up."""
-    found = [graph.nodes[i] for i in readers]
-    return any(n.op != "output" and n.target.rpartition(".")[2] not in _ROWS_ONLY for n in found)
+def _most_read(graph: GraphRecord, sizes: Sizes) -> dict[int, int]:
+    """By storage, the bytes of the largest tensor in it that one op reads: a slice has those of its rows. Of what an op looks
+    rows up in, no number is known."""
+    most: dict[int, int] = {}
+    for node in graph.nodes:
+        if node.cost is None or not node.cost.read or not _LOOKUPS.isdisjoint(node.target.split(".")):
+            continue
+        read = sizes.at(node.cost.read, graph)
+        for ref in node_refs(node):
+            for part in _parts(graph.nodes[ref].value):
+                size = nbytes_at(part, sizes.of(graph))
+                if part.storage is not None and size is not None and isinstance(read, int):
+                    most[part.storage] = max(most.get(part.storage, 0), min(size, read))
+    return most
+
+
+def _parts(value: ValueInfo | None) -> Iterator[TensorMeta]:
+    """The tensors of a value that have storages: of a subclass the inner ones."""
+    for meta in iter_tensors(value):
+        if not meta.inner:
+            yield meta
+        for inner in meta.inner.values():
+            yield from _parts(inner)

@@ -217,6 +217,8 @@ def flops(packet: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any)
 
 # Of their first operand they read the rows that the index names, no more than they write.
 _GATHERS = {"embedding", "index_select", "gather", "index", "take", "_unsafe_index", "take_along_dim"}
+# They read a row for each index, whatever they make of them.
+_BAGS = {"_embedding_bag", "_embedding_bag_forward_only"}
 # What their first operand held does not matter to them.
 _OVERWRITES = {"copy_", "fill_", "zero_", "normal_", "uniform_", "bernoulli_", "exponential_", "random_"}
 # They reserve memory and touch none of it.
@@ -270,6 +272,9 @@ def moved(func: Any, args: Any, kwargs: Any, out: Any) -> tuple[Any, Any]:
         return rest, rest
     if name in _GATHERS and inputs:
         return writes + sum(map(touched_bytes, inputs[1:])), writes
+    if name in _BAGS:
+        rows = args[1].numel() * args[0].shape[1] * args[0].element_size()
+        return rows + sum(map(touched_bytes, inputs[1:])), writes
     if name in _OVERWRITES:
         inputs = inputs[1:]
     return sum(map(touched_bytes, inputs)), writes

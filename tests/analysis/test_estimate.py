@@ -87,6 +87,22 @@ def test_bytes_and_memory_come_near(priced):
     assert timeline(estimated(bare(priced))).peak == pytest.approx(timeline(priced).peak, rel=0.2)
 
 
+def test_bags_of_embeddings_read_their_rows():
+    """Bags of rows of a large table read, by shapes too, one row for each index: what torch's kernel reads."""
+    import peek_backend
+
+    record = peek_backend.dryrun(
+        lambda: torch.nn.EmbeddingBag(1000, 8), "i64[3, 4]", device="cpu", train=True
+    )
+    for graph, other in zip(record.graphs, estimated(bare(record)).graphs, strict=True):
+        bags = [n.name for n in graph.nodes if n.target.endswith("embedding_bag")]
+        for name in bags if is_priced(graph) else ():
+            known, guess = (next(n.cost for n in g.nodes if n.name == name) for g in (graph, other))
+            # the kernel reads where each bag begins as well, which F.embedding_bag makes itself
+            assert guess.read == pytest.approx(known.read, abs=3 * 8)
+            assert known.read < 1000 * 8 * 4
+
+
 def test_recorded_prices_are_kept(priced):
     """A graph that has prices is returned as it is, one without gets some."""
     for graph, other in zip(priced.graphs, estimated(priced).graphs, strict=True):

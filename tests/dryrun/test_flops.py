@@ -116,6 +116,18 @@ def test_an_embedding_reads_the_rows_it_needs():
     assert cost.totals.written == 6 * 8 * 4
 
 
+@pytest.mark.parametrize("train", [False, True])
+def test_a_bag_of_embeddings_reads_the_rows_it_needs(train):
+    """Three bags of 2 rows each read 6 rows of the table, the indices and where each bag begins; they write no more."""
+    record = peek_backend.dryrun(
+        lambda: torch.nn.EmbeddingBag(1000, 8), "i64[6]", "i64[3]", train=train, stages=("dynamo", "forward")
+    )
+    graph = next(g for g in record.graphs if g.stage == ("forward" if train else "dynamo"))
+    (bag,) = [n for n in graph.nodes if "embedding_bag" in n.target]
+    assert bag.cost.read == 6 * 8 * 4 + 6 * 8 + 3 * 8
+    assert 3 * 8 * 4 <= bag.cost.written <= 3 * 8 * 4 + (6 + 3 + 3) * 8
+
+
 def test_symbolic_costs_hold_at_other_sizes():
     """With dynamic dims the price is an expression, whose value at other sizes is what those sizes cost."""
     symbolic = by_hand(lambda x, w: torch.relu(x @ w), "f32[batch=8, 32]", "f32[32, 64]")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
+import torch.nn.functional as F
 
 import peek_backend
 from peek_backend.analysis.devices import DEVICES, Device, device_named, device_of
@@ -33,6 +35,57 @@ def test_the_dtype_picks_the_rate():
     half = bounds_of(lambda a, b: a @ b, "bf16[64, 64]", "bf16[64, 64]")
     assert half.bounds[0].compute == pytest.approx(2 * 64**3 / 4e12)
     assert bounds_of(lambda a, b: a @ b, "f64[64, 64]", "f64[64, 64]").unknown == 1
+
+
+def float8(a, b, scale):
+    return torch._scaled_mm(a, b.t(), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)
+
+
+@pytest.mark.parametrize(
+    ("function", "specs", "dtype"),
+    [
+        (float8, ("f8e4m3fn[64, 64]", "f8e4m3fn[64, 64]", "f32[]"), "float8_e4m3fn"),
+        (torch._int_mm, ("i8[64, 64]", "i8[64, 64]"), "int8"),
+    ],
+)
+def test_products_of_8_bits_have_their_rate(function, specs, dtype):
+    """A product runs at the rate of what it multiplies, not of the scales beside it or of the sum that it returns."""
+    device = Device("mine", {"float32": 1e12, dtype: 8e12}, 1e9, 10_000, "by hand")
+    found = peek_backend.dryrun(function, *specs).cost.roofline(device)
+    assert found.unknown == 0
+    assert sum(b.compute for b in found.bounds) == pytest.approx(2 * 64**3 / 8e12)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, i: x[2:4].sin(),
+        lambda x, i: x.narrow(0, 2, 2).sin(),
+        lambda x, i: x.view(-1)[:128].view(2, 64).sin(),
+        lambda x, i: x.index_select(0, i),
+        lambda x, i: F.embedding(i, x),
+        lambda x, i: F.embedding_bag(i, x, i),
+        lambda x, i: x[i],
+    ],
+)
+def test_what_is_read_in_part_bounds_no_more_than_that(function):
+    """Two rows of a thousand may be all that any run reads: the bound is that of those rows, however they are taken."""
+    assert bounds_of(function, "f32[1000, 64]", "i64[2]").fused <= (2 * 64 * 4 + 2 * 2 * 8) / 1e9
+
+
+def test_a_training_step_reads_what_it_looks_up():
+    """The forward that AOTAutograd cut looks up rows under ATen's names; the bound has no more of the table than they are."""
+
+    class Rows(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = torch.nn.Parameter(torch.zeros(1000, 64))
+
+        def forward(self, i):
+            return self.table[i].sin().sum() + self.table[2:4].sin().sum()
+
+    found = peek_backend.dryrun(Rows, "i64[2]", train=True).cost.roofline(MINE)
+    assert 2 * 64 * 4 / 1e9 <= found.fused < 10 * 64 * 4 / 1e9
 
 
 def test_fusion_cannot_beat_its_inputs():
