@@ -75,7 +75,7 @@ def write(
     if kind in WHOLE:
         return _write_whole(record, path, kind)
     if not record.graphs:
-        raise _no_graph(record, path)
+        raise no_graph(record, f"{path} was not written")
     notes: list[str] = []
     paths = graph_paths(record.graphs, path)
     for graph, target, heat in zip(record.graphs, paths, heats(record, drawing, whole), strict=True):
@@ -83,8 +83,8 @@ def write(
     return Written(tuple(paths), tuple(notes))
 
 
-def _no_graph(record: CaptureRecord, path: Path) -> PeekError:
-    """The error for a picture of no graph, with the record's own reasons where it has any."""
+def no_graph(record: CaptureRecord, what: str) -> PeekError:
+    """The error for a picture of no graph, ``what`` could not be done, with the record's own reasons where it has any."""
     reasons = [
         note.removeprefix(NOTHING_CAPTURED) for note in record.notes if note.startswith(NOTHING_CAPTURED)
     ]
@@ -96,7 +96,7 @@ def _no_graph(record: CaptureRecord, path: Path) -> PeekError:
     else:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         why, fix = f"{reasons[0]}{more}", "record.explain() or peek explain FILE says more"
-    return PeekError(f"{path} was not written: the capture holds no graph", why, fix)
+    return PeekError(f"{what}: the capture holds no graph", why, fix)
 
 
 def heats(

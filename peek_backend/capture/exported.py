@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 from torch import fx
 
 from ..errors import PeekError
@@ -46,7 +47,9 @@ def record_exported(path: str) -> CaptureRecord:
             first[:300],
             "write it anew with torch.export.save(program, path)",
         ) from error
-    return record_existing(program)
+    read = record_existing(program)
+    # The program that reads the file did not make the graph.
+    return replace(read, environment=replace(read.environment, argv=(path,)))
 
 
 def _signature_sources(program: Any) -> dict[str, Source]:

@@ -274,9 +274,12 @@ def _check_one_image(record: CaptureRecord) -> None:
 def _one_graph(record: CaptureRecord, what: str, fix: str) -> GraphRecord:
     if len(record.graphs) == 1:
         return record.graphs[0]
+    if not record.graphs:
+        from ..export import no_graph
+
+        raise no_graph(record, what)
     keys = ", ".join(g.key for g in record.graphs[:20])
-    why = f"the capture holds {len(record.graphs)}: {keys}" if keys else "the capture holds none"
-    raise PeekError(what, why, fix)
+    raise PeekError(what, f"the capture holds {len(record.graphs)}: {keys}", fix)
 
 
 def _mermaid(record: CaptureRecord) -> str:

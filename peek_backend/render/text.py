@@ -247,11 +247,14 @@ def totals_text(counts: Stats) -> str:
     return ", ".join(texts)
 
 
+NO_FRAME = "Dynamo saw no frame: nothing compiled was called, or it was compiled already"
+
+
 def nothing_captured(record: CaptureRecord) -> list[str]:
     """That there is no graph, and for every frame that Dynamo looked at why."""
     lines = ["no graph was captured"]
     if not record.frames:
-        lines.append("  Dynamo saw no frame: nothing compiled was called, or it was compiled already")
+        lines.append(f"  {NO_FRAME}")
     return lines + [f"  {frame_text(frame)}" for frame in record.frames]
 
 

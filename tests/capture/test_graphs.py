@@ -225,7 +225,11 @@ def test_pt2_file(tmp_path):
     """A saved ExportedProgram loads as a capture; another file is one clear error."""
     path = tmp_path / "net.pt2"
     torch.export.save(torch.export.export(torch.nn.Linear(4, 2), (torch.randn(3, 4),)), path)
-    assert peek_backend.load(path).graphs[0].nodes
+    read = peek_backend.load(path)
+    assert read.graphs[0].nodes
+    assert read.environment.argv == (
+        str(path),
+    )  # what a page is named after: the reader did not make the graph
     bad = tmp_path / "bad.pt2"
     bad.write_bytes(b"not a zip")
     with pytest.raises(peek_backend.PeekError, match=r"bad\.pt2"):

@@ -49,6 +49,16 @@ def test_mermaid_is_one_diagram(peek, saved):
     assert "the capture holds 2: 0/0, 1/0" in done.err and "--graph KEY" in done.err
 
 
+@pytest.mark.parametrize("name", ["mermaid", "svg"])
+def test_no_graph_is_no_choice_of_graphs(peek, saved, tmp_path, name):
+    """What draws one graph says of a capture without any that there is none, and why, and does not ask for a key."""
+    empty = tmp_path / "empty.json"
+    empty.write_bytes(encode_record(replace(read(saved), graphs=(), breaks=(), problems=())))
+    done = peek("show", empty, "--format", name)
+    assert done.code == 2
+    assert "the capture holds no graph" in done.err and "--graph" not in done.err
+
+
 def test_json_is_the_file(peek, saved):
     """``--format json`` gives back what was saved, byte for byte."""
     assert peek("show", saved, "--format", "json").out.encode() == saved.read_bytes()

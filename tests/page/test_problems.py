@@ -83,6 +83,15 @@ def test_a_failed_frame_is_told_once():
     assert [item["kind"] for item in facts(record)["mend"]] == ["failed", "frame left in eager"]
 
 
+@pytest.mark.parametrize("view", ["overview", "graph", "table", "symbols"])
+def test_a_page_of_nothing_says_why(open_page, view):
+    """A capture without frames and graphs: the reason stands in every view, and no table of no graphs."""
+    opened = open_page(replace(capture(20), frames=(), graphs=(), **QUIET), f"#v={view}")
+    assert "Nothing was captured" in opened.tab.inner_text("main")
+    assert "nothing compiled was called" in opened.tab.inner_text("main")
+    assert opened.tab.locator("main .graphs").count() == 0
+
+
 def test_the_overview_lists_every_problem(open_page):
     """The reason and the remedy are a section of the overview; the tile of the count leads there."""
     opened = open_page(with_failed_stage())

@@ -299,6 +299,7 @@ class App {
       return h(
         "section.page",
         h("p.verdict.bad", h("i.mark"), "Nothing was captured"),
+        this.capture.overview.empty ? h("p.empty", this.capture.overview.empty) : null,
         problemSection(this.capture.problems),
       );
     return h(

@@ -38,7 +38,8 @@ export class OverviewView {
           )
         : null,
       (this.unread = problemSection(allProblems(capture))),
-      h("section.graphs", h("h2", "Graphs"), this.graphs()),
+      overview.empty ? h("p.empty", overview.empty) : null,
+      capture.graphs.length ? h("section.graphs", h("h2", "Graphs"), this.graphs()) : null,
       this.cost(overview.cost),
       this.kinds(),
       capture.autograd.map((view) => this.kept(view)),

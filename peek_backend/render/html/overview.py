@@ -18,6 +18,7 @@ from peek_backend.model import CaptureRecord, FrameRecord, Problem
 from .. import labels, table
 from ..escape import html_text as esc
 from ..labels import plural
+from ..text import NO_FRAME
 from ..view import GraphView
 from .payload import clean
 
@@ -34,6 +35,7 @@ def facts(record: CaptureRecord) -> dict[str, Any]:
         "headline": headline,
         "numbers": list(numbers(record, counts)),
         "mend": mend(record),
+        "empty": "" if record.graphs or record.frames else NO_FRAME,
     }
 
 
@@ -181,6 +183,8 @@ def plain_html(record: CaptureRecord, overview: dict[str, Any], views: Sequence[
         for n in overview["numbers"]
     ]
     parts.append("</ul>")
+    if overview["empty"]:
+        parts.append(f"<p>{esc(overview['empty'])}</p>")
     if overview["mend"]:
         parts.append("<h2>What to mend first</h2><ol>")
         parts += [f"<li>{_mend_html(item)}</li>" for item in overview["mend"][:50]]
