@@ -134,16 +134,29 @@ class Retry(NamedTuple):
 
 def advice(retry: Retry) -> str:
     """What to change so that the guard that failed does not fail again; empty where nothing general can be said."""
-    found = next((text for guard in retry.failed if (text := _advice(guard, retry))), "")
+    nearest = sorted(retry.failed, key=_settings_to_keep)
+    found = next((text for guard in nearest if (text := _advice(guard, retry))), "")
     if not retry.refused:
         return found
     raised = "raise torch._dynamo.config.recompile_limit"
     return f"{found}; or {raised}" if found else raised
 
 
+def _settings_to_keep(guard: FailedGuard) -> int:
+    """How many settings of torch's beyond one differ from those that a variant was compiled under."""
+    return guard.source.count(", ") if _is_ambient(guard) else 0
+
+
+def _is_ambient(guard: FailedGuard) -> bool:
+    """Whether settings of torch's (grad mode, autocast, …) changed, rather than a value of the program's."""
+    return bool(guard.source) and guard.text == f"{guard.source} changed"
+
+
 def _advice(guard: FailedGuard, retry: Retry) -> str:
     if size := _SIZE.match(guard.source):
         return _range_advice(guard, size, retry) or _size_advice(guard, retry)
+    if _is_ambient(guard):
+        return f"call it under the same {guard.source} each time"
     if words := _by_words(guard.source, guard.text):
         return words
     if _is_condition(guard):
@@ -209,6 +222,8 @@ def _size_advice(guard: FailedGuard, retry: Retry) -> str:
             f"{guard.source} and {guard.expected} were equal at the compile, and taken for one size: make the first call with"
             " different ones, or set torch.fx.experimental._config.use_duck_shape = False"
         )
+    if kept := _constant_size_advice(guard, retry.graph):
+        return kept
     if retry.outer:  # a mark on a tensor does not pass on to what eager code or another graph makes of it
         at = f" at {retry.cut.place}" if retry.cut is not None else ""
         return (
@@ -216,6 +231,21 @@ def _size_advice(guard: FailedGuard, retry: Retry) -> str:
             " torch.compile(…, dynamic=True)"
         )
     return f"torch._dynamo.{_marks([guard.source, *retry.sizes])} before the first call, or torch.compile(…, dynamic=True)"
+
+
+def _constant_size_advice(guard: FailedGuard, graph: GraphRecord | None) -> str:
+    """For a size that is one number in each variant, whatever is marked."""
+    if guard.holder == "parameter":  # which marks do not reach
+        return (
+            "torch takes sizes of parameters as constants: torch._dynamo.config.force_parameter_static_shapes = False and"
+            " torch._dynamo.config.force_nn_module_property_static_shapes = False let them vary"
+        )
+    if _is_pinned(graph, guard.source):
+        return (
+            f"the code fixes {guard.source} to one value, so each size is a variant, and mark_dynamic would raise: mend what"
+            " fixes it, or keep the size the same"
+        )
+    return ""
 
 
 def _marks(sizes: Sequence[str]) -> str:
@@ -243,7 +273,6 @@ _BY_BEGINNING = {
 _BY_TEXT = {
     ".stride(": "call .contiguous() on the tensor before the call, or always pass the same layout",
     "the same object": "{source} is compared by identity: create it once, outside of the compiled function",
-    "grad mode": "call it under the same grad mode each time",
     "marked": "mark the dims before the first call",
     "is_contiguous": "call .contiguous() before the call",
     "another backend": "compile the function once, with one backend object",

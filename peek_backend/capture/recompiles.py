@@ -25,7 +25,8 @@ _COMMENT = re.compile(
 )
 _TENSOR = re.compile(
     r"^tensor '(?P<name>.*?)' (?P<what>size|stride|dtype|requires_grad|rank|dispatch key set) mismatch"
-    r"(?: at index (?P<index>\d+))?\. expected (?:requires_grad=)?(?P<expected>.*?)(?:, actual (?P<got>.*))?$"
+    r"(?: at index (?P<index>\d+))?\. expected (?:requires_grad=)?(?P<expected>.*?)(?:, actual (?P<got>.*?))?"
+    r"(?:\. Guard failed on a parameter, .*)?$"
 )
 _DEVICE = re.compile(r"Tensor device index mismatch\. Expected device index to be (-?\d+), actual (-?\d+)")
 _NO_TENSOR = re.compile(r"^expected type of '(.*?)' to be a tensor type,? '? ?but found (.*)$")
@@ -46,17 +47,21 @@ _DTYPES = {
     "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool",
     "ComplexFloat": "complex64", "ComplexDouble": "complex128",
 }  # fmt: skip
-# What Dynamo adds to the guard of an int that a module holds, and how it names a global.
-_HELD_BY = {"integer attributes of the nn.Module": "module", "G['": "global"}
+# What Dynamo adds to the guard of an int that a module holds and to that of a parameter, and how it names a global.
+_HELD_BY = {
+    "integer attributes of the nn.Module": "module",
+    "Guard failed on a parameter": "parameter",
+    "G['": "global",
+}
 _AMBIENT = {
     "grad_mode": "grad mode",
     "torch_function": "torch function mode",
     "default_dtype": "default dtype",
     "deterministic_algorithms": "deterministic algorithms",
     "num_threads": "number of threads",
-    "autocast": "autocast",
-    "allow_tf32": "allow_tf32",
+    "autocast_cache_enabled": "autocast cache",
 }
+_AUTOCAST = re.compile(r"^autocast\((?P<device>\w+)\)_(?P<what>enabled|dtype)$")
 
 
 class _Words(NamedTuple):
@@ -167,8 +172,14 @@ def _object(found: re.Match[str], local_values: Mapping[str, Any]) -> _Words:
 
 
 def _global(found: re.Match[str], _: Mapping[str, Any]) -> _Words:
-    names = [_AMBIENT.get(name, name) for name in found[1].split()]
+    names = [_ambient(name) for name in found[1].split()]
     return _Words(f"{', '.join(names)} changed", ", ".join(names), "as when it was compiled", "changed")
+
+
+def _ambient(name: str) -> str:
+    if (autocast := _AUTOCAST.match(name)) is None:
+        return _AMBIENT.get(name, name)
+    return f"autocast{' dtype' if autocast['what'] == 'dtype' else ''} on {autocast['device']}"
 
 
 def _mark(found: re.Match[str], _: Mapping[str, Any]) -> _Words:

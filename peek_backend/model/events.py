@@ -49,7 +49,8 @@ class FailedGuard(Struct, frozen=True, gc=False, omit_defaults=True):
     """A guard that did not hold, in words, with what it expected and what it got where that is known.
 
     ``variant`` is the compile id of the variant whose guard failed. ``holder`` says what holds a guarded attribute, where that
-    is known: ``module`` (a torch.nn.Module, whose numbers Dynamo takes as constants) or ``object``.
+    is known: ``module`` (a torch.nn.Module, whose numbers Dynamo takes as constants), ``parameter`` (the guard is on one, whose
+    sizes Dynamo takes as constants) or ``global``.
     """
 
     text: str

@@ -168,6 +168,32 @@ def in_modes(*enabled):
     return program
 
 
+def under_autocast(*enabled):
+    """After a call without gradients, so that the newest variant differs by that as well."""
+
+    def program():
+        run = compiled(lambda x: x * 2)
+        run(torch.ones(3))
+        with torch.no_grad():
+            run(torch.ones(3))
+        for on in enabled:
+            with torch.autocast("cpu", enabled=on):
+                run(torch.ones(3))
+
+    return program
+
+
+def linears(*sizes):
+    """A function that takes a module whose parameters have another size in each call."""
+
+    def program():
+        run = compiled(lambda module, x: module(x))
+        for size in sizes:
+            run(torch.nn.Linear(4, size), torch.ones(2, 4))
+
+    return program
+
+
 def by_backends(*backends):
     def program():
         def fn(x):
@@ -290,6 +316,16 @@ def counted_in_graph(x, n):
 
 def looped(x, n):
     return sum([x for _ in range(n)])
+
+
+def looped_over(x):
+    for i in range(x.shape[0]):
+        x = x + i
+    return x
+
+
+def summed(x):
+    return x + torch.arange(x.shape[0]).sum()
 
 
 def tensors(*sizes):
@@ -425,6 +461,15 @@ RECOMPILES = {
         calls(lambda x, fn: fn(x), *[(torch.ones(3), plus_one) for i in range(2)]),
     ),
     "grad mode": Case("the same grad mode", in_modes(True, False), in_modes(False, False)),
+    "autocast": Case("under the same autocast on cpu each time", under_autocast(True), under_autocast(False), left=1),
+    "a parameter's sizes": Case(
+        "force_parameter_static_shapes = False", linears(4, 5, 6),
+        with_settings(linears(4, 5, 6), force_parameter_static_shapes=False, force_nn_module_property_static_shapes=False),
+        left=1,
+    ),
+    "a size that the code fixes": Case(
+        "the code fixes x.shape[0] to one value", calls(looped_over, *tensors(3, 4, 5)), calls(summed, *tensors(3, 4, 5)), left=1,
+    ),
     "marks": Case("mark the dims before the first call", marked(None, 0), marked(0, 0)),
     "a backend": Case(
         "with one backend object", by_backends(first_backend, other_backend), by_backends(first_backend, first_backend)

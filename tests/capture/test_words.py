@@ -36,6 +36,13 @@ LOCALS = {
 }
 
 
+# What torch adds to each failed guard on a parameter.
+PARAMETER = (
+    "Guard failed on a parameter, consider using torch._dynamo.config.force_parameter_static_shapes = False to allow dynamism on "
+    "parameters."
+)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -52,6 +59,14 @@ LOCALS = {
         (
             "1/0: tensor 'x' requires_grad mismatch. expected requires_grad=0",
             "x.requires_grad: expected False, got True",
+        ),
+        (
+            f"0/0: tensor 'm._parameters['bias']' size mismatch at index 0. expected 4, actual 5. {PARAMETER}",
+            "m.bias.shape[0]: expected 4, got 5",
+        ),
+        (
+            f"0/0: tensor 'm._parameters['bias']' requires_grad mismatch. expected requires_grad=1. {PARAMETER}",
+            "m.bias.requires_grad: expected True, got False",
         ),
         ("0/0: k == 1    # return x * k  # src/m.py:3 in f", "k == 1, got 2"),
         (
@@ -71,6 +86,10 @@ LOCALS = {
             "fn: expected the same object of type function, got a builtin_function_or_method",
         ),
         ("0/0: GLOBAL_STATE changed: grad_mode ", "grad mode changed"),
+        (
+            "0/0: GLOBAL_STATE changed: autocast(cpu)_enabled autocast(cuda)_dtype autocast_cache_enabled ",
+            "autocast on cpu, autocast dtype on cuda, autocast cache changed",
+        ),
         ("0/0: unknown == 3", "unknown == 3"),
         ("0/0: k.bit_length() == 1", "k.bit_length() == 1"),
         ("0/0: x.size()[0] // 0 == 1", "x.shape[0] // 0 == 1"),
