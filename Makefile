@@ -9,6 +9,8 @@ WORKERS ?= auto
 ARGS    ?=
 BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
+# torch keeps compiled code by user, not by checkout: what another one left there must decide no test.
+export TORCHINDUCTOR_CACHE_DIR ?= $(abspath $(VENV))/inductor
 PYTEST   = -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadscope $(ARGS)
 
 .DEFAULT_GOAL := help
