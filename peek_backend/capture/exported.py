@@ -21,7 +21,11 @@ def record_existing(graph: Any) -> CaptureRecord:
     if isinstance(graph, torch.export.ExportedProgram):
         read = read_graph(
             graph.graph_module,
-            Origin(described=Described("exported program"), sources=_signature_sources(graph)),
+            Origin(
+                described=Described("exported program"),
+                sources=_signature_sources(graph),
+                skipped="/torch/nn/modules/",
+            ),
         )
     elif isinstance(graph, fx.GraphModule):
         read = read_graph(graph, Origin(described=Described(type(graph).__name__)))

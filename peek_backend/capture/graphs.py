@@ -45,6 +45,8 @@ class Origin(NamedTuple):
     # Sources of placeholders by name, for graphs that know them another way than Dynamo (an ExportedProgram).
     sources: Mapping[str, Source] = MappingProxyType({})
     state: Mapping[str, str] = MappingProxyType({})
+    # Part of the paths of files whose lines are told as the line that called them, as Dynamo tells those of modules.
+    skipped: str = ""
 
 
 NO_COMPILE = Origin()
@@ -113,7 +115,7 @@ class _GraphReader:
         self.origin, self.mode, self.shape_env = origin, mode, shape_env
         self.receiver = receiver_of(origin.code) if origin.code is not None else "self"
         self.values = ValueReader()
-        self.sources = SourceReader(self.receiver, origin.positions)
+        self.sources = SourceReader(self.receiver, origin.positions, origin.skipped)
         self.children: list[GraphRecord | None] = []
         self.problems: list[Problem] = []
         self._bodies: dict[int, int] = {}

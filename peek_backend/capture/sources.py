@@ -22,7 +22,8 @@ from torch import fx
 from ..model import Source, StackFrame
 from . import compat
 
-_FRAME = re.compile(r'^  File "(.*)", line (\d+), in (.*)$')
+# torch.export strips the text of a stack: its first line has no indent.
+_FRAME = re.compile(r'^(?:  )?File "(.*)", line (\d+), in (.*)$')
 _CARETS = re.compile(r"^\s*[~^]+\s*$")
 
 # One step of a path below a local or global: an attribute, a key, a call such as .size().
@@ -167,8 +168,8 @@ def parse_stack(text: str) -> tuple[StackFrame, ...]:
 class SourceReader:
     """Finds the source of each node of one graph; equal ones are one object, call stacks go to ``stacks``."""
 
-    def __init__(self, receiver: str | None = "self", positions: Positions = NO_POSITIONS):
-        self.receiver, self.positions = receiver, positions
+    def __init__(self, receiver: str | None = "self", positions: Positions = NO_POSITIONS, skipped: str = ""):
+        self.receiver, self.positions, self.skipped = receiver, positions, skipped
         self.modules: dict[str, str] = {}
         self.stacks: list[tuple[StackFrame, ...]] = []
         self._stack_index: dict[tuple[StackFrame, ...], int] = {}
@@ -201,9 +202,16 @@ class SourceReader:
         if not text:
             return None, None
         if text not in self._places:
-            frames = parse_stack(text)
+            frames = self._users(parse_stack(text))
             self._places[text] = (frames[-1], self._caller(frames[:-1])) if frames else (None, None)
         return self._places[text]
+
+    def _users(self, frames: tuple[StackFrame, ...]) -> tuple[StackFrame, ...]:
+        """The frames without the innermost ones in skipped files; all of them where no other is left."""
+        end = len(frames)
+        while self.skipped and end and self.skipped in frames[end - 1].file.replace("\\", "/"):
+            end -= 1
+        return frames[:end] or frames
 
     def _caller(self, frames: tuple[StackFrame, ...]) -> int | None:
         if not frames:

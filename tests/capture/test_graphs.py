@@ -221,6 +221,28 @@ def test_recorded_graphs_from_elsewhere():
     assert isinstance(exported.nodes[2].value.shape[0], str)
 
 
+class Called(torch.nn.Module):
+    """A module of torch that is called in one line of the user."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv1d(4, 2, 1)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+def test_an_exported_op_has_the_line_of_the_user():
+    """What a module of torch does has the line that calls the module, as in a capture of torch.compile."""
+    program = torch.export.export(Called(), (torch.randn(1, 4, 3),))
+    conv = next(n for n in peek_backend.record(program).graphs[0].nodes if n.target.startswith("aten.conv1d"))
+    assert (conv.source.file, conv.source.code) == (__file__, "return self.conv(x)")
+    assert conv.source.caller is None
+    alone = torch.export.export(torch.nn.Conv1d(4, 2, 1), (torch.randn(1, 4, 3),))
+    conv = next(n for n in peek_backend.record(alone).graphs[0].nodes if n.target.startswith("aten.conv1d"))
+    assert conv.source.file.endswith("conv.py")
+
+
 def test_pt2_file(tmp_path):
     """A saved ExportedProgram loads as a capture; another file is one clear error."""
     path = tmp_path / "net.pt2"
