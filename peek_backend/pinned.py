@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,7 +24,7 @@ from .model.snapshot import Snapshot
 from .snapshot.atomic import ignore_in_git, write_bytes
 from .snapshot.graphfile import FORMAT, decode_graph, print_graph
 from .snapshot.journal import FOLDER, SUFFIX, encode_record
-from .snapshot.store import Slot
+from .snapshot.store import Slot, bases_below, bases_mirrored
 
 State = Literal["same", "changed", "missing", "nothing"]
 Update = Literal["none", "new", "changed", "all"]
@@ -185,11 +185,29 @@ def project_policy(root: Path) -> Policy:
 
 def base_for(folder: Path, root: Path, policy: Policy) -> Path:
     """The snapshot folder for tests in ``folder``: beside them for a plain name, mirrored below the project for a path."""
-    name = policy.dir
-    if "/" not in name and "\\" not in name:
-        return folder / name
+    mirror = mirror_of(root, policy)
+    if mirror is None:
+        return folder / policy.dir
     try:
         inside = folder.resolve().relative_to(root.resolve())
     except ValueError:
         inside = Path()
-    return root / name / inside
+    return mirror / inside
+
+
+def mirror_of(root: Path, policy: Policy) -> Path | None:
+    """The one folder of all snapshots, within it the folders are those of the tests; None where each is beside its tests."""
+    return root / policy.dir if "/" in policy.dir else None
+
+
+def bases_of(folders: Sequence[Path], root: Path, policy: Policy) -> list[Path]:
+    """The snapshot folders below ``folders``, or of tests below them."""
+    mirror = mirror_of(root, policy)
+    if mirror is None:
+        return bases_below(folders, policy.dir)
+
+    def is_asked_for(base: Path) -> bool:
+        tests = root / base.relative_to(mirror)
+        return any(place.is_relative_to(folder) for folder in folders for place in (base, tests))
+
+    return [base for base in bases_mirrored(mirror) if is_asked_for(base)]

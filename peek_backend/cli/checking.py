@@ -15,9 +15,9 @@ from pathlib import Path
 from ..diff import Diff, Policy, Verdict, compare, verdict
 from ..errors import PeekError
 from ..model.snapshot import Snapshot
-from ..pinned import project_policy, project_root, without_unused
+from ..pinned import bases_of, mirror_of, project_policy, project_root, without_unused
 from ..snapshot.graphfile import read_graph
-from ..snapshot.store import Slot, bases_below, pending_in, safe_stem, snapshots_in
+from ..snapshot.store import Slot, pending_in, safe_stem, snapshots_in
 from .places import located, working_tree
 
 RUN = "run"
@@ -33,7 +33,9 @@ class Project:
 
     @property
     def slots(self) -> list[Slot]:
-        return [slot for base in self.bases for slot in snapshots_in(base)]
+        mirrored = mirror_of(self.root, self.policy) is not None
+        slots = [slot for base in self.bases for slot in snapshots_in(base)]
+        return [slot for slot in slots if not (mirrored and "/" in slot.group)]
 
     @property
     def waiting(self) -> list[Slot]:
@@ -49,7 +51,7 @@ def project(paths: Sequence[str]) -> Project:
             raise PeekError(f"there is no {path}", "", "name a folder with tests, or a snapshot folder")
     tops = [Path(path) for path in paths] or [root]
     folders = [top if top.is_dir() else top.parent for top in tops]
-    return Project(root, policy, tuple(bases_below([f.resolve() for f in folders], Path(policy.dir).name)))
+    return Project(root, policy, tuple(bases_of([f.resolve() for f in folders], root.resolve(), policy)))
 
 
 @dataclass(frozen=True)
@@ -118,17 +120,8 @@ def _no_program(found: Snapshot | None, root: Path) -> str:
 
 def _test_file(slot: Slot, where: Project) -> Path | None:
     """The test module of a snapshot: beside the snapshot folder, or at the same place below the project's top."""
-    name = where.policy.dir
-    folder = slot.base.parent
-    if "/" in name or "\\" in name:
-        inside = (
-            slot.base.resolve().relative_to((where.root / name).resolve())
-            if slot.base != where.root / name
-            else Path()
-        )
-        folder = where.root / inside
-        group = Path(slot.group)
-        folder, slot = folder / group.parent, Slot(slot.base, group.name, slot.stem)
+    mirror = mirror_of(where.root.resolve(), where.policy)
+    folder = slot.base.parent if mirror is None else where.root / slot.base.relative_to(mirror)
     exact = folder / f"{slot.group}.py"
     if exact.exists():
         return exact

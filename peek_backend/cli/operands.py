@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from ..errors import PeekError
 from ..model.snapshot import Snapshot
-from ..pinned import project_policy, project_root, shown
+from ..pinned import mirror_of, project_policy, project_root, shown
 from ..snapshot.atomic import read_bytes
 from ..snapshot.graphfile import decode_graph
 from ..snapshot.store import PENDING, SUFFIX, bases_below
@@ -80,17 +80,35 @@ def side(text: str, *, snapshots_only: bool = False) -> Side:
 
 def _in_folder(folder: Path, snapshots_only: bool) -> dict[str, Callable[[], Snapshot]]:
     """Every snapshot of a folder by its path from there, without what waits for a review."""
-    if snapshots_only:
-        name = PurePosixPath(project_policy(project_root(folder.resolve())).dir).name
-        tops = bases_below([folder], name)
-    else:
-        tops = [folder]
     found = {}
-    for top in tops:
+    for top in _tops(folder) if snapshots_only else [folder]:
         for path in sorted(top.rglob(f"*{SUFFIX}")):
             if PENDING not in path.parts and path.is_file():
                 found[path.relative_to(folder).as_posix()] = lambda path=path: read_snapshot(path)
     return found
+
+
+def _tops(folder: Path) -> list[Path]:
+    """The snapshot folders below ``folder``."""
+    root = project_root(folder.resolve())
+    policy = project_policy(root)
+    mirror = mirror_of(root.resolve(), policy)
+    if mirror is None:
+        return bases_below([folder], policy.dir)
+    if folder.resolve().is_relative_to(mirror):
+        return [folder]
+    return [folder / mirror.relative_to(folder.resolve())] if mirror.is_relative_to(folder.resolve()) else []
+
+
+def _is_pinned(name: str) -> bool:
+    """Whether a file that git lists below the current folder is in a snapshot folder of the project."""
+    here = Path.cwd().resolve()
+    root = project_root(here)
+    policy = project_policy(root)
+    mirror = mirror_of(root, policy)
+    if mirror is None:
+        return policy.dir in PurePosixPath(name).parts
+    return (here / name).is_relative_to(mirror)
 
 
 def read_snapshot(path: Path) -> Snapshot:
@@ -152,8 +170,7 @@ def _in_git(text: str) -> Side:
     prefix = "" if path == "." else f"{path}/"
     wanted = [name for name in names if name.endswith(SUFFIX) and f"{PENDING}/" not in name]
     if path == ".":
-        folder = PurePosixPath(project_policy(project_root(Path.cwd())).dir).name
-        wanted = [name for name in wanted if folder in PurePosixPath(name).parts]
+        wanted = [name for name in wanted if _is_pinned(name)]
     files = {n.removeprefix(prefix): _blob(commit, n, f"{revision}:{n}") for n in wanted}
     return Side(text, Path(path), files, revision=commit)
 

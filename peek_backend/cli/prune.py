@@ -61,7 +61,7 @@ def _remove(path: Path, base: Path, why: str, *, dry_run: bool) -> None:
 
 
 def _leftovers(where: Project, *, dry_run: bool) -> int:
-    paths = [path for base in where.bases for path in temporaries_in(base)]
+    paths = dict.fromkeys(path for base in where.bases for path in temporaries_in(base))
     for path in paths:
         write_stdout(f"{_word(dry_run)} {shown(path)}: left by a write that was killed\n")
         if not dry_run:

@@ -131,7 +131,7 @@ def _text(group: Sequence[Waiting], *, color: bool) -> str:
         text = render_text(
             first.verdict, width=max(width, 60), color=color, where_is=shown(first.slot.path), hints=()
         )
-    others = [one.slot.stem for one in group[1:]]
+    others = [one.new.name if one.new is not None else one.slot.stem for one in group[1:]]
     if others:
         more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
         text += f"  the same in {len(others)} more: {', '.join(others[:MAX_NAMED])}{more}\n"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from msgspec import Struct
@@ -94,7 +94,7 @@ def read_policy(table: Mapping[str, object], where: str = "[tool.peek]") -> Poli
     )
     _known(tolerance, _TOLERANCE_KEYS, "tolerance", where)
     return Policy(
-        dir=_text(table, "dir", DEFAULT_DIR, where),
+        dir=_folder(_text(table, "dir", DEFAULT_DIR, where), where),
         fail_on=None if "fail_on" not in table else tuple(_kinds(table["fail_on"], f"fail_on in {where}")),
         allow=tuple(_allowances(table.get("allow", []), where)),
         ops_growth=_growth(tolerance.get("ops", "+0%"), where),
@@ -154,6 +154,16 @@ def _text(table: Mapping, key: str, default: str, where: str) -> str:
     if not isinstance(value, str) or not value:
         raise PeekError(f"{key} in {where} is no text", f"it is {value!r}", f'write {key} = "{default}"')
     return value
+
+
+def _folder(name: str, where: str) -> str:
+    """A folder's name, or a path below the project's top with slashes. Raises PeekError for one that leads out of it."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or PureWindowsPath(name).drive or ".." in path.parts or not path.parts:
+        why = f"{name!r} is no folder below the project"
+        fix = f'write dir = "{DEFAULT_DIR}", beside each module of tests, or "path/of/all", one folder for the project'
+        raise PeekError(f"dir in {where} leads out of the project", why, fix)
+    return name.replace("\\", "/").rstrip("/")
 
 
 def _kinds(value: object, what: str) -> Iterable[str]:

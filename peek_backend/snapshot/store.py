@@ -191,3 +191,17 @@ def bases_below(roots: Iterable[Path], name: str) -> list[Path]:
                 f for f in folders if f != name and f not in _SKIPPED and not f.startswith(".")
             )
     return list(found)
+
+
+def bases_mirrored(top: Path) -> list[Path]:
+    """Where one folder mirrors those of the tests: ``top`` and each folder below it that has a module's snapshots, or changes
+    that wait. Of its ``snapshots_in`` those with a slash in their group belong to another of them."""
+    found: dict[Path, None] = {top: None} if top.is_dir() else {}
+    for here, folders, names in os.walk(top):
+        if PENDING in folders:
+            found[Path(here)] = None
+            folders.remove(PENDING)
+        folders.sort()
+        if Path(here) != top and any(name.endswith(SUFFIX) for name in names):
+            found[Path(here).parent] = None
+    return list(found)

@@ -311,6 +311,48 @@ class TestReview:
         assert slot(tree).pending.exists()
 
 
+class TestOneFolderForAll:
+    """``dir = "path/of/all"``: the snapshots of all tests in one folder, which may be hidden."""
+
+    @pytest.fixture(params=["data/graphs", ".ci/graphs"])
+    def mirror(self, request, committed):
+        """The folder, with snapshots of a test at the top and of one below, committed; and one that no test has, elsewhere."""
+        name = request.param
+        (committed / "pyproject.toml").write_text(f'[tool.peek]\ndir = "{name}"\n')
+        (committed / "unit" / "deep").mkdir(parents=True)
+        (committed / "unit" / "deep" / "test_b.py").write_text("def test_two(graph_snapshot):\n    pass\n")
+        slot(committed / "other" / "graphs", "test_none", "test_c").write(graph(1, "test_none"))
+        base = committed / name
+        Slot.named(base, "test_a", "test_one").write(graph(1))
+        Slot.named(base / "unit" / "deep", "test_b", "test_two").write(graph(1, "test_two"))
+        git("add", "-A", "-f")
+        git("commit", "-qm", "mirrored")
+        return base
+
+    def test_each_is_known_by_its_test(self, peek, mirror, committed):
+        """All are found, also by the folder of their tests, and one without a test is obsolete."""
+        assert peek("check") == (0, "2 snapshots in 2 folders\n", "")
+        assert peek("check", "unit") == (0, "1 snapshot in 1 folder\n", "")
+        (committed / "unit" / "deep" / "test_b.py").unlink()
+        done = peek("check")
+        assert done.code == 4
+        assert "there is no test_b.py" in done.out
+        assert "test_two.graph" in peek("prune", "--dry-run").out
+
+    def test_what_waits_below_is_found(self, peek, mirror):
+        """A change of a test in a folder waits in the folder that mirrors it."""
+        deep = Slot.named(mirror / "unit" / "deep", "test_b", "test_two")
+        deep.keep_pending(graph(2, "test_two"))
+        assert peek("check").code == 1
+        assert "FAIL test_two" in peek("review").out
+        assert peek("review", "--accept", "test_two").code == 0
+        assert "1 of 2 snapshots are the same" in peek("diff", "git:HEAD").out
+
+    def test_a_revision_has_the_same_ones(self, peek, mirror):
+        """Of both sides the snapshots of that folder are compared, and no others."""
+        assert peek("diff", "git:HEAD") == (0, "2 of 2 snapshots are the same\n", "")
+
+
 class TestCheck:
     """``peek check``: exit codes."""
 

@@ -134,6 +134,10 @@ def test_level_stats_looks_at_counts_alone():
         ({"tolerance": 3}, "no table"),
         ({"level": "op"}, "ops"),
         ({"dir": 3}, "no text"),
+        *(
+            ({"dir": name}, "leads out of the project")
+            for name in ("/abs", "../graphs", "a/../../b", ".", "C:\\x", "\\x")
+        ),
     ],
 )
 def test_a_wrong_setting_is_named_with_the_right_one(table: dict, words: str):
