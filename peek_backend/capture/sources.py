@@ -38,6 +38,8 @@ _ROOT = re.compile(r"\b([LG])\['((?:[^'\\]|\\.)*)'\]")
 _IMPORT = re.compile(r"__import_(\w+)")
 _WRAPPERS = re.compile(r"^(?:___as_tensor|cast_symbool_to_symint_guardless|___from_numpy|float)\((.*)\)$")
 _GETATTRIBUTE = re.compile(r"object\.__getattribute__\(([^()]*), '(\w+)'\)")
+# A submodule whose name is no identifier, with torch's repr of the name.
+_NAMED = re.compile(r"""getattr\(((?:[^()'"]|\['[^']*'\])*), (['"])((?:(?!\2).)*)\2\)""")
 # A keyword argument in the frame of a decorator: what the caller wrote is its name.
 _KEYWORD = re.compile(r"\bL\['kwargs'\]\['([A-Za-z_]\w*)'\]")
 
@@ -76,6 +78,8 @@ def readable(origin: str, receiver: str | None = "self", positions: Positions = 
     text = _GETATTRIBUTE.sub(r"\1.\2", origin)
     while (wrapped := _WRAPPERS.match(text)) is not None:
         text = wrapped.group(1)
+    while (named := _NAMED.search(text)) is not None:
+        text = f"{text[: named.start()]}{named.group(1)}.{named.group(3)}{text[named.end() :]}"
     text = _MEMBER.sub(lambda m: "." + next((g for g in m.groups() if g is not None), ""), text)
     text = _KEYWORD.sub(r"\1", text)
     text = _SIZE.sub(r".shape[\1]", text)

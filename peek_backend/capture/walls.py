@@ -106,19 +106,25 @@ def _causes(error: BaseException | None) -> Any:
 
 
 def _needs_data(cause: BaseException, error: BaseException, hints: Hints) -> PeekError:
-    func = getattr(cause, "func", None)
     place = _place(error)
     made = hints.place_of(str(cause)) or place.partition("  ")[0]
-    what = f"{func} reads a tensor's values" if func is not None else next(iter(str(cause).splitlines()), "")
     return PeekError(
         f"the program needs data at {place}",
-        f"{what}, and a dry run has none",
+        f"{_why_needed(cause)}, and a dry run has none",
         _ways(
             os.path.basename(made) if made[-1:].isdecimal() else "",
             choice=hints.is_choice(made),
             unbacked=isinstance(cause, GuardOnDataDependentSymNode),
         ),
     )
+
+
+def _why_needed(cause: BaseException) -> str:
+    """What reads data, or which condition torch cannot decide without."""
+    if isinstance(cause, GuardOnDataDependentSymNode):
+        names = sorted(map(str, cause.cond.free_symbols))
+        return f"how it goes on depends on {cause.cond}; {', '.join(names)} {'is' if len(names) == 1 else 'are'} read from data"
+    return f"{getattr(cause, 'func', 'an op')} reads a tensor's values"
 
 
 def _place(error: BaseException) -> str:

@@ -28,6 +28,8 @@ from tests.capture.helpers import by_target, capture, graph_of, node
         ("L['a b\\'c']", "a b\\'c"),
         ("L['kwargs']['input_ids'].size()[1]", "input_ids.shape[1]"),
         ("what is this", "what is this"),
+        ("getattr(L['self'], '層 eins')", "層 eins"),
+        ("getattr(getattr(L['self'], 'a b').inner, \"it's\").fc", "a b.inner.it's.fc"),
     ],
 )
 def test_readable(origin, expected):

@@ -121,6 +121,7 @@ def test_the_wall_at_a_branch_names_a_choice():
             peek_backend.dryrun(branching, "f32[8, 8]", "f32[8, 8]", **how)
         assert f"--hint '{place}=false' (hints={{'{place}': False}})" in error.value.fix
         assert f"{place}=8" not in error.value.fix
+    assert error.value.why.startswith("how it goes on depends on Eq(u0, 1); u0 is read from data, and")
 
 
 def test_hints_leave_torch_as_it_was():
