@@ -193,7 +193,8 @@ def _rows(given: Tensors, table: int) -> Dim:
 
 
 def _unknown(node: NodeRecord) -> str:
-    counts = node_kind(node) in ("matmul", "attention") and _name(node.target) not in _FORMULAS
+    name = _name(node.target)
+    counts = node_kind(node) in ("matmul", "attention") and name not in _FORMULAS and name != _CONV_BACKWARD
     return "its FLOPs do not follow from shapes alone" if counts else ""
 
 
@@ -203,13 +204,13 @@ def _unknown(node: NodeRecord) -> str:
 def _flops(node: NodeRecord, given: Tensors, out: Tensors, graph: GraphRecord) -> Dim:
     name = "conv_transpose" if _is_transposed(node) else _name(node.target)
     formula = _FORMULAS.get(name)
-    shapes = [t.shape for t in given]
-    if formula is None or not out:
+    if name != _CONV_BACKWARD and (formula is None or not out):
         return 0
+    shapes = [t.shape for t in given]
     if len(given) < len(node_refs(node)):
         shapes = [t.shape for t in _operands(node, graph)]  # one tensor may stand in two places
     try:
-        return formula(out[0].shape, *shapes)
+        return formula(out[0].shape, *shapes) if formula is not None else _convolution_backward(node, *shapes)
     except (IndexError, TypeError, ValueError):
         return 0
 
@@ -259,6 +260,21 @@ def _convolution(out: Shape, x: Shape, weight: Shape, *_bias: Shape) -> Dim:
 
 def _transposed(out: Shape, x: Shape, weight: Shape, *_bias: Shape) -> Dim:
     return product((2, *x, *weight[1:]))
+
+
+_CONV_BACKWARD = "convolution_backward"
+
+
+def _convolution_backward(node: NodeRecord, grad: Shape, x: Shape, weight: Shape) -> Dim:
+    """The gradients that are asked for, of the input and of the weight: each is a convolution, counted as torch does."""
+    transposed, (of_input, of_weight, _) = node.args[7] is True, node.args[10]
+    parts: list[Dim] = []
+    if of_input:
+        parts.append(product((2, grad[0], *(x if transposed else grad)[2:], *weight)))
+    if of_weight:
+        channels, other = (grad[1], x) if transposed else (x[1], grad)
+        parts.append(product((2, channels, *weight[2:], *other)))
+    return total(parts)
 
 
 def _attention(out: Shape, q: Shape, k: Shape, v: Shape, *_mask: Shape) -> Dim:
