@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 class Record(CaptureRecord, frozen=True, omit_defaults=True):
     """A CaptureRecord with everything that can be made of it. The fields are those of CaptureRecord."""
 
+    def __repr__(self) -> str:
+        """The counts: the fields of a real model are a megabyte of text, which a prompt would print."""
+        from .render.text import totals_text
+
+        return f"<Record: {totals_text(self.stats)}>"
+
     @property
     def stats(self) -> Stats:
         """Counts, all derived: ``.graphs``, ``.nodes``, ``.breaks``, ``.recompiles``, …"""

@@ -14,6 +14,11 @@ def record():
     return as_record(capture(transformer(3)))
 
 
+def test_a_prompt_prints_the_counts(record):
+    """``repr`` and ``str`` of a record are one line, whatever its size."""
+    assert repr(record) == str(record) == "<Record: 1 graph, 42 ops, 0 graph breaks, 0 recompiles>"
+
+
 def test_expand_takes_one_module_or_several(record):
     """expand='layers.1' opens the same as expand=['layers.1']."""
     assert record.dot(expand="layers.1") == record.dot(expand=["layers.1"])

@@ -69,6 +69,12 @@ def test_a_field_alone_finds_what_has_it_and_tells_how_to_go_on(open_page):
     assert found("op:linear module:") == found("op:linear")
     found("op:")
     assert opened.tab.inner_text(".found") == "for example op:linear"
+    found("bytes:>abc")
+    assert opened.tab.inner_text(".found") == "for example bytes:>1M"
+    found("op:linear flops:>")
+    assert opened.tab.inner_text(".found") == "for example flops:>1G"
+    found("bytes:>9TiB")
+    assert opened.tab.inner_text(".found") == "nothing found"
 
 
 def test_bytes_are_told_once(open_page):

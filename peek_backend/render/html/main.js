@@ -26,7 +26,6 @@ const VIEWS = [
   ["diff", "Diff"],
 ];
 const KEYS = [
-  ["1 … 8", "views"],
   ["/", "search; Enter and Shift+Enter walk the hits"],
   ["↑ ↓", "along edges, up and down"],
   ["← →", "within a row"],
@@ -184,7 +183,7 @@ class App {
       h("h2", "Keys"),
       h(
         "dl",
-        KEYS.map(([k, what]) => [h("dt", h("kbd", k)), h("dd", what)]),
+        [[`1 … ${this.shownViews().length}`, "views"], ...KEYS].map(([k, what]) => [h("dt", h("kbd", k)), h("dd", what)]),
       ),
       h("h2", "Search"),
       h(

@@ -20,9 +20,13 @@ const EXAMPLES = {
   kind: "kind:matmul",
 };
 
-/** How to go on with a query that ends in a field without a value; empty for any other. */
+const AMOUNTS = ["bytes", "flops"];
+
+/** How to go on with a query that ends in a field without a value, or whose amount is no number; empty for any other. */
 export function hint(query) {
-  const field = /(?:^|[\s-])(\w+):$/.exec(query)?.[1].toLowerCase();
+  const alone = /(?:^|[\s-])(\w+):$/.exec(query)?.[1].toLowerCase();
+  const odd = (t) => AMOUNTS.includes(t.field) && t.word && !amountTest(amountOf(t.field, t.word), 1);
+  const field = alone ?? parseQuery(query).find(odd)?.field;
   return EXAMPLES[field] ? `for example ${EXAMPLES[field]}` : "";
 }
 
@@ -211,15 +215,18 @@ function shapeMatches(shape, word) {
   return want.length === have.length && want.every((w, k) => w === "*" || w === have[k]);
 }
 
+/** An amount without the unit that bytes may have. */
+const amountOf = (field, word) => (field === "bytes" ? word.replace(/i?b$/, "") : word);
+
 function bytesTest(word) {
-  const passes = amountTest(word.replace(/i?b$/, ""), 1024);
-  return (v) => v.bytes !== null && passes(v.bytes);
+  const passes = amountTest(amountOf("bytes", word), 1024);
+  return (v) => !!passes && v.bytes !== null && passes(v.bytes);
 }
 
-/** `>1M`, `<=20k`, or `5`, which is at least 5; a prefix is a power of `step`. */
+/** `>1M`, `<=20k`, or `5`, which is at least 5; a prefix is a power of `step`. Null for what is no amount. */
 function amountTest(word, step) {
   const m = word.match(/^([<>]=?)?([\d.]+)([kmgt]?)(?:flops?)?$/);
-  if (!m) return () => false;
+  if (!m) return null;
   const limit = parseFloat(m[2]) * step ** " kmgt".indexOf(m[3] || " ");
   return { "<": (a) => a < limit, "<=": (a) => a <= limit, ">": (a) => a > limit, ">=": (a) => a >= limit }[
     m[1] ?? ">="
