@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -127,6 +127,50 @@ def costed(record: CaptureRecord) -> list[tuple[str, GraphRecord]]:
     return [("forward", g) for g in forward] + [("backward", g) for g in backward]
 
 
+class PricedOp(NamedTuple):
+    """A node with a price, the graph or body that it is in, and its module: for want of one in a body, that of the op that
+    runs it."""
+
+    owner: GraphRecord
+    node: NodeRecord
+    module: str
+
+
+def priced_ops(graph: GraphRecord) -> Iterator[PricedOp]:
+    """What costs something in a graph; in place of an op that runs a body (``cond``, a checkpoint) the nodes of the body that its
+    price is that of: the dearer of two branches. An op whose price is that of none (a loop of many passes) stands for itself."""
+    yield from _priced_in(graph, graph.children, "")
+
+
+def _priced_in(owner: GraphRecord, bodies: Sequence[GraphRecord], outer: str) -> Iterator[PricedOp]:
+    for node in owner.nodes:
+        cost = node.cost
+        if cost is None or not (cost.flops or cost.read or cost.written):
+            continue
+        module = (node.source.module if node.source is not None else "") or outer
+        body = _priced_body(node, owner, bodies)
+        if body is None:
+            yield PricedOp(owner, node, module)
+        else:
+            yield from _priced_in(body, bodies, module)
+
+
+def _priced_body(node: NodeRecord, owner: GraphRecord, bodies: Sequence[GraphRecord]) -> GraphRecord | None:
+    """The body whose nodes together cost what the node that runs it does."""
+    if not bodies or node.cost is None:
+        return None
+    found = [n.body for n in (node, *(owner.nodes[i] for i in node_refs(node))) if n.body is not None]
+    own = _added_up([node.cost])
+    for body in (bodies[i] for i in found if i < len(bodies)):
+        if _added_up([n.cost for n in body.nodes if n.cost is not None]) == own:
+            return body
+    return None
+
+
+def _added_up(costs: Sequence[NodeCost]) -> tuple[Dim, Dim, Dim]:
+    return total(c.flops for c in costs), total(c.read for c in costs), total(c.written for c in costs)
+
+
 def missing_backwards(record: CaptureRecord) -> list[tuple[str, str]]:
     """The captured graphs of a training step whose results ask for a gradient and that have no backward: each one's key, and
     why. Empty for inference."""
@@ -232,9 +276,8 @@ def by_module(
     """
     sums = _Sums(sizes, folding_of(record).label if fold else str)
     for which, graph in costed(record):
-        for node in graph.nodes:
-            if node.cost is not None:
-                sums.node(which, graph, node)
+        for op in priced_ops(graph):
+            sums.node(which, graph, op)
     for tensor in held_of(record):
         if not tensor.buffer:
             sums.parameter(tensor)
@@ -280,16 +323,15 @@ class _Sums:
         self._sums[label].paths.add(path)
         return self._sums[label]
 
-    def node(self, which: str, graph: GraphRecord, node: NodeRecord) -> None:
-        """Note what a node costs at its own module; ``lines`` adds it to those above."""
-        cost = node.cost
+    def node(self, which: str, graph: GraphRecord, op: PricedOp) -> None:
+        """Note what a node costs at its own module; ``lines`` adds it to those above. ``graph`` has its symbols."""
+        cost, path = op.node.cost, op.module
         assert cost is not None
         flops, read, written = cost.flops, cost.read, cost.written
         if self._sizes is not None:
             flops, read, written = (self._sizes.at(x, graph) for x in (flops, read, written))
         if not (flops or read or written):
             return
-        path = node.source.module if node.source is not None else ""
         own = self._own.get((which, path))
         if own is None:
             self._above(path)  # modules stand in the order of use

@@ -24,7 +24,7 @@ from peek_backend.model import (
     node_refs,
 )
 
-from .cost import Sizes, costed, folding_of
+from .cost import PricedOp, Sizes, costed, folding_of, priced_ops
 from .devices import Device
 from .memory import Timeline
 from .totals import nbytes_at
@@ -71,13 +71,12 @@ def roofline(record: CaptureRecord, device: Device, memory: Timeline, sizes: Siz
     sizes = sizes or Sizes()
     sums: dict[tuple[str, str], list[float]] = {}
     unknown, folding = 0, folding_of(record)
-    for graph, node in _ops(record):
-        times = _times(graph, node, device, sizes)
+    for root, op in [(graph, op) for _, graph in costed(record) for op in priced_ops(graph)]:
+        times = _times(root, op, device, sizes)
         if times is None:
             unknown += 1
             continue
-        source = node.source
-        key = (folding.label(source.module) if source is not None else "", node.target)
+        key = (folding.label(op.module), op.node.target)
         entry = sums.setdefault(key, [0, 0.0, 0.0, 0.0, 0.0])
         for i, part in enumerate((1, max(times), *times, max(times) if times[0] >= times[1] else 0.0)):
             entry[i] += part
@@ -91,21 +90,14 @@ def roofline(record: CaptureRecord, device: Device, memory: Timeline, sizes: Siz
     )
 
 
-def _ops(record: CaptureRecord) -> Iterator[tuple[GraphRecord, NodeRecord]]:
-    for _, graph in costed(record):
-        for node in graph.nodes:
-            if node.cost is not None and (node.cost.flops or node.cost.read or node.cost.written):
-                yield graph, node
-
-
-def _times(graph: GraphRecord, node: NodeRecord, device: Device, sizes: Sizes) -> tuple[float, float] | None:
-    """(compute, memory) seconds of one op; None where its size or rate is not known."""
-    cost = node.cost
+def _times(graph: GraphRecord, op: PricedOp, device: Device, sizes: Sizes) -> tuple[float, float] | None:
+    """(compute, memory) seconds of one op of ``graph`` or of a body in it; None where its size or rate is not known."""
+    cost = op.node.cost
     assert cost is not None
     flops, read, written = (sizes.at(x, graph) for x in (cost.flops, cost.read, cost.written))
     if isinstance(flops, str) or isinstance(read, str) or isinstance(written, str):
         return None
-    rate = device.rate(dtype_of(graph, node)) if flops else 1.0
+    rate = device.rate(dtype_of(op.owner, op.node)) if flops else 1.0
     if rate is None:
         return None
     return flops / rate, (read + written) / device.bandwidth

@@ -223,6 +223,31 @@ def test_branches_count_the_dearer_one():
     assert by_hand(branching, "f32[8, 8]", "f32[8, 8]").flops == 2 * (2 * 8 * 8 * 8)
 
 
+class Halves(torch.nn.Module):
+    """A branch and a checkpointed layer, each with products of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.cheap, self.layer = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+        self.dear = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.Linear(64, 8))
+
+    def forward(self, x):
+        x = torch.utils.checkpoint.checkpoint(self.layer, x, use_reentrant=False)
+        return torch.cond(x.sum() > 0, lambda y: self.cheap(y).relu(), lambda y: self.dear(y).relu(), (x,))
+
+
+@pytest.mark.parametrize("batch", ["4", "batch=4"])
+def test_modules_cost_what_they_do_in_bodies(batch):
+    """What runs in a checkpoint, or in the branch that is counted, is the cost of its modules; the other branch costs none."""
+    cost = peek_backend.dryrun(Halves, f"f32[{batch}, 8]").cost
+    found = {line.path: line.flops for line in cost.modules()}
+    dear = 2 * 4 * 8 * 64
+    assert found == {"": 2 * 4 * 8 * 8 + 2 * dear, "layer": 2 * 4 * 8 * 8, "cheap": 0, "dear": 2 * dear,
+                     "dear.0": dear, "dear.1": dear}  # fmt: skip
+    bounds = cost.roofline("h100-80gb").bounds
+    assert {b.module for b in bounds if b.compute} == {"layer", "dear.0", "dear.1"}
+
+
 def test_a_bilinear_layer_by_hand():
     """Each of 4 outputs takes a product of 3 × 8 with 8 × 6, and one of its rows with the other input's."""
     cost = by_hand(lambda: torch.nn.Bilinear(8, 6, 4), "f32[3, 8]", "f32[3, 6]")
