@@ -13,10 +13,10 @@ from ..errors import PeekError
 from ..model.snapshot import Snapshot
 from ..pinned import in_ci, judge, settle, shown
 from ..render.labels import plural
-from ..snapshot.graphfile import read_graph
 from ..snapshot.store import Slot
 from .checking import RUN, Project, project, waiting, why_obsolete
 from .diff import FAILED, MISSING, NOTHING, OBSOLETE, SAME, UNUSABLE, Pair, Show
+from .operands import read_snapshot
 from .output import tell, write_stdout
 
 WORST = (UNUSABLE, FAILED, NOTHING, MISSING, OBSOLETE, SAME)
@@ -86,7 +86,7 @@ def _tally(where: Project) -> Iterator[str]:
 def _look_at(slot: Slot, where: Project, report: Report, *, run: bool, strict: bool) -> None:
     """One snapshot: that it reads, has its test, and, for a program, that it is what the program compiles now."""
     try:
-        found = read_graph(slot.path)
+        found = read_snapshot(slot.path)
     except PeekError as error:
         report.lines.append(str(error))
         report.codes.add(UNUSABLE)
@@ -107,7 +107,9 @@ def _run_again(slot: Slot, found: Snapshot, where: Project, report: Report, *, s
     module = words[:1] == ["-m"]
     words = words[1:] if module else [str(where.root / words[0]), *words[1:]]
     try:
-        taken = take(words, module=module, name=found.name, root=where.root, folder=where.root)
+        taken = take(
+            words, module=module, name=found.name, root=where.root, folder=where.root, to_stderr=True
+        )
         outcome = judge(slot, taken, where.policy, strict=strict)
     except PeekError as error:
         report.lines.append(f"{shown(slot.path)}: {error}")

@@ -16,8 +16,8 @@ from ..diff import Diff, Policy, Verdict, compare, verdict
 from ..errors import PeekError
 from ..model.snapshot import Snapshot
 from ..pinned import bases_of, mirror_of, project_policy, project_root, without_unused
-from ..snapshot.graphfile import read_graph
 from ..snapshot.store import Slot, pending_in, safe_stem, snapshots_in
+from .operands import read_snapshot
 from .places import located, working_tree
 
 RUN = "run"
@@ -79,10 +79,10 @@ class Waiting:
 def waiting(slot: Slot, where: Project, *, strict: bool = False) -> Waiting:
     """What waits for ``slot``, against its snapshot as it is now, with lines of the project's sources."""
     try:
-        new = read_graph(slot.pending)
+        new = read_snapshot(slot.pending)
         if not slot.path.exists():
             return Waiting(slot, new)
-        diff = compare(read_graph(slot.path), new)
+        diff = compare(read_snapshot(slot.path), new)
     except PeekError as error:
         return Waiting(slot, error=error)
     judged = without_unused(verdict(diff, where.policy, strict=strict))

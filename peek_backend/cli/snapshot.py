@@ -87,10 +87,17 @@ def without_python(command: Sequence[str], module: bool) -> tuple[tuple[str, ...
 
 
 def take(
-    words: Sequence[str], *, module: bool, root: Path, name: str | None = None, folder: Path | None = None
+    words: Sequence[str],
+    *,
+    module: bool,
+    root: Path,
+    name: str | None = None,
+    folder: Path | None = None,
+    to_stderr: bool = False,
 ) -> Snapshot:
     """Run a program in a process of its own, in ``folder`` or here, and what it compiled as a snapshot.
 
+    With ``to_stderr`` its output goes there, because stdout is for what is said about it.
     Raises PeekError when there is no such program and when it fails.
     """
     from ..passes.canonical import canonicalise
@@ -106,6 +113,7 @@ def take(
             check=False,
             cwd=folder,
             env=_environment(),
+            stdout=2 if to_stderr else None,
         )
         if done.returncode:
             why = f"it ended with exit code {done.returncode}"

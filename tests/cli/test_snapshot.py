@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from .conftest import python
@@ -50,6 +52,15 @@ def test_a_program_is_taken_changed_and_accepted(tree):
     assert (tree / FILE).read_text(encoding="utf-8") == text
     assert peek(tree, "snapshot", "--update", "train.py", "--fast").returncode == 0
     assert peek(tree, "check").returncode == 0
+
+
+def test_what_a_checked_program_prints_is_no_part_of_the_answer(tree):
+    """stdout of a check is one JSON document; the program's own goes to stderr."""
+    assert peek(tree, "snapshot", "train.py").returncode == 0
+    write(tree, 3)
+    done = peek(tree, "check", "--format", "json")
+    assert json.loads(done.stdout)["diffs"][0]["level"] == "fail"
+    assert b"ran" in done.stderr
 
 
 def test_ci_writes_nothing_and_tells_what_is_missing(tree):
