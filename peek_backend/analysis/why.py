@@ -100,7 +100,10 @@ def _never_dynamic(graph: GraphRecord, node: NodeRecord, name: str, dim: int, va
     if marked == "static":
         return Fact("marked", f"{name} was marked static in dim {dim}"), f"drop mark_static({name}, {dim})"
     if kind in ("parameter", "buffer"):
-        change = "torch._dynamo.config.force_parameter_static_shapes = False, if it really changes"
+        change = (
+            "torch._dynamo.config.force_parameter_static_shapes = False and"
+            " torch._dynamo.config.force_nn_module_property_static_shapes = False, if it really changes"
+        )
         return Fact("parameter", f"{name} is a {kind}: its sizes are taken as constants"), change
     if value in (0, 1):
         change = "trace with a size of 2 or more; sizes 0 and 1 always are a variant of their own"

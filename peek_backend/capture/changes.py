@@ -230,14 +230,16 @@ def _size_advice(guard: FailedGuard, retry: Retry) -> str:
             f"the size comes from {retry.outer}, which breaks{at}: mark its inputs dynamic and mend the break, or"
             " torch.compile(…, dynamic=True)"
         )
-    return f"torch._dynamo.{_marks([guard.source, *retry.sizes])} before the first call, or torch.compile(…, dynamic=True)"
+    others = [s for s in retry.sizes if not (_held_kind(retry.graph, s) or _is_pinned(retry.graph, s))]
+    return f"torch._dynamo.{_marks([guard.source, *others])} before the first call, or torch.compile(…, dynamic=True)"
 
 
 def _constant_size_advice(guard: FailedGuard, graph: GraphRecord | None) -> str:
     """For a size that is one number in each variant, whatever is marked."""
-    if guard.holder == "parameter":  # which marks do not reach
+    kind = _held_kind(graph, guard.source) or (guard.holder if guard.holder == "parameter" else "")
+    if kind:  # which marks do not reach
         return (
-            "torch takes sizes of parameters as constants: torch._dynamo.config.force_parameter_static_shapes = False and"
+            f"torch takes sizes of {kind}s as constants: torch._dynamo.config.force_parameter_static_shapes = False and"
             " torch._dynamo.config.force_nn_module_property_static_shapes = False let them vary"
         )
     if _is_pinned(graph, guard.source):
@@ -246,6 +248,17 @@ def _constant_size_advice(guard: FailedGuard, graph: GraphRecord | None) -> str:
             " fixes it, or keep the size the same"
         )
     return ""
+
+
+def _held_kind(graph: GraphRecord | None, size: str) -> str:
+    """Whether a size is of a ``parameter`` or a ``buffer`` of a module."""
+    tensor = _SIZE.match(size)
+    if graph is None or tensor is None:
+        return ""
+    names = (tensor["tensor"], tensor["tensor"].removeprefix("self."))
+    sources = [n.source for n in graph.nodes if n.op == "placeholder" and n.source is not None]
+    kinds = {source.input_kind for source in sources if source.input in names}
+    return next((kind for kind in ("parameter", "buffer") if kind in kinds), "")
 
 
 def _marks(sizes: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import types
 from typing import Any, NamedTuple
 
@@ -190,6 +191,24 @@ def linears(*sizes):
         run = compiled(lambda module, x: module(x))
         for size in sizes:
             run(torch.nn.Linear(4, size), torch.ones(2, 4))
+
+    return program
+
+
+class Buffered(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.register_buffer("held", torch.ones(size))
+
+    def forward(self, x):
+        return self.held + x
+
+
+def buffered(*sizes):
+    def program():
+        run = compiled(lambda module, x: module(x))
+        for size in sizes:
+            run(Buffered(size), torch.ones(1))
 
     return program
 
@@ -461,11 +480,15 @@ RECOMPILES = {
         calls(lambda x, fn: fn(x), *[(torch.ones(3), plus_one) for i in range(2)]),
     ),
     "grad mode": Case("the same grad mode", in_modes(True, False), in_modes(False, False)),
-    "autocast": Case("under the same autocast on cpu each time", under_autocast(True), under_autocast(False), left=1),
+    "autocast": Case("under the same autocast", under_autocast(True), under_autocast(False), left=1),
     "a parameter's sizes": Case(
         "force_parameter_static_shapes = False", linears(4, 5, 6),
         with_settings(linears(4, 5, 6), force_parameter_static_shapes=False, force_nn_module_property_static_shapes=False),
         left=1,
+    ),
+    "a buffer's sizes": Case(
+        "force_parameter_static_shapes = False", buffered(4, 5, 6),
+        with_settings(buffered(4, 5, 6), force_parameter_static_shapes=False), left=1,
     ),
     "a size that the code fixes": Case(
         "the code fixes x.shape[0] to one value", calls(looped_over, *tensors(3, 4, 5)), calls(summed, *tensors(3, 4, 5)), left=1,
@@ -499,6 +522,19 @@ def test_a_mark_is_advised_for_every_size_that_needs_one():
     assert len(watched(first_mark_only).recompiles) == 1
     (again,) = watched(shaped(lambda x, y: x.sum() * y, ((3, 1), (2,)), ((4, 6), (1,)))).recompiles
     assert "mark_dynamic(x, 0) before" in again.advice
+
+
+def test_a_mark_is_not_advised_for_a_size_that_the_code_fixes():
+    """A product fixes the inner size to that of a parameter: a mark on it would raise, one on the rows helps."""
+
+    def program():
+        run = compiled(lambda x, module: module(x))
+        for size in (4, 5, 6):
+            run(torch.ones(2 + size, size), torch.nn.Linear(size, 4))
+
+    rows, inner = watched(program).recompiles
+    assert rows.advice.startswith("torch._dynamo.mark_dynamic(x, 0) before")
+    assert inner.advice.startswith("the code fixes x.shape[1] to one value")
 
 
 def test_a_mark_is_not_advised_where_it_does_not_reach():
@@ -812,6 +848,14 @@ SIZES = {
         "torch.compile(…, dynamic=True)", calls(doubled, *tensors(4), dynamic=False), calls(doubled, *tensors(4), dynamic=True)
     ),
 }  # fmt: skip
+
+
+def test_the_change_makes_the_size_of_a_parameter_dynamic():
+    """``why`` names both settings: those of torch's own modules stay static with one."""
+    first, *_ = why(watched(linears(4, 5)), "module.bias.shape[0]")
+    settings = dict.fromkeys(re.findall(r"config\.(\w+) = False", first.change), False)
+    *_, last = why(watched(linears(4, 5), **settings), "module.bias.shape[0]")
+    assert first.static and not last.static
 
 
 @pytest.mark.parametrize(("words", "before", "after"), SIZES.values(), ids=SIZES.keys())
