@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
+from shlex import quote
 
 import click
 
 from ..api import load
+from ..errors import PeekError
 from ..export import comparison_page, write
 from ..model import CaptureRecord
 from ..snapshot.atomic import write_text
@@ -26,12 +28,24 @@ def open_(file: str, output: str | None, against: str | None, browser: bool) -> 
 
     The page is one file that needs no network and no server.
     """
-    record, path = load(file), Path(output) if output else page_path(Path(file))
+    path = _page_for(output) if output else page_path(Path(file))
+    record = load(file)
     if against is None:
         open_page(record, path, browser=browser)
     else:
         write_text(path, _compared(load(against), record))
         _show(path, browser=browser)
+
+
+def _page_for(output: str) -> Path:
+    """The path of the page; PeekError for a name that no browser takes for one, as that of the capture itself is."""
+    path = Path(output)
+    if path.suffix.lower() not in (".html", ".htm"):
+        why = "a browser opens a file as a page by its suffix, .html"
+        raise PeekError(
+            f"peek open cannot write the page to {output!r}", why, f"-o {quote(path.stem or 'page')}.html"
+        )
+    return path
 
 
 def _compared(old: CaptureRecord, new: CaptureRecord) -> str:

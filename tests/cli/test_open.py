@@ -43,6 +43,16 @@ def test_without_a_browser_the_message_says_where(saved, monkeypatch, capsys):
     assert "no browser" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["train.peek.json", "page.txt", "-", "page"])
+def test_a_page_is_written_to_a_page_alone(saved, monkeypatch, capsys, name):
+    """A target that no browser would open is refused before anything is written: it may be the capture itself."""
+    monkeypatch.chdir(saved.parent)
+    before = saved.read_bytes()
+    assert run(["open", str(saved), "-o", name]) == 2
+    assert ".html" in capsys.readouterr().err
+    assert saved.read_bytes() == before and [p.name for p in saved.parent.iterdir()] == [saved.name]
+
+
 def test_what_is_no_capture_is_refused(tmp_path, capsys):
     """A file that holds no capture is one message and exit code 2."""
     bad = tmp_path / "x.json"
