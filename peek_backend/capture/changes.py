@@ -5,6 +5,7 @@ Comes in: records. Goes out: sentences.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from .sources import readable
 MOST_CHANGES = 8
 MOST_CODE = 60
 MOST_MARKS = 6
+_PAIR = re.compile(r"^(.+) is (?!not |None$|True$|False$)(.+)$")
 _SIZE = re.compile(r"^(?P<tensor>.+)\.shape\[(?P<dim>\d+)\]$")
 
 
@@ -159,6 +161,8 @@ def _advice(guard: FailedGuard, retry: Retry) -> str:
         return f"call it under the same {guard.source} each time"
     if words := _by_words(guard.source, guard.text):
         return words
+    if pair := _PAIR.match(guard.expected or ""):
+        return f"{pair[1]} and {pair[2]} are one object in one call and two in the other: pass a clone, or a copy"
     if _is_condition(guard):
         return _condition_advice(guard)
     return _number_advice(guard, retry.graph) if _is_number(guard.expected or "") else _constant_advice(guard)
@@ -182,7 +186,15 @@ def _by_words(source: str, text: str) -> str:
 
 def _is_condition(guard: FailedGuard) -> bool:
     """Whether the guard asks something of a value that is dynamic already, rather than for one value."""
-    return bool(guard.source) and guard.source in (guard.expected or "")
+    source, expected = guard.source, guard.expected or ""
+    if not source or source not in expected:
+        return False
+    try:
+        name = ast.unparse(ast.parse(source, mode="eval").body)
+        parts = [part for part in ast.walk(ast.parse(expected, mode="eval")) if isinstance(part, ast.expr)]
+    except (SyntaxError, ValueError):  # a value without a name, as what a broken call gave
+        return True
+    return any(ast.unparse(part) == name for part in parts)
 
 
 def _condition_advice(guard: FailedGuard) -> str:
@@ -280,12 +292,15 @@ _BY_BEGINNING = {
     "type of ": "pass {source} as one type each time",
     "dispatch keys of ": "{source} is another kind of tensor (inference mode, subclass, conjugated): make it the same each time",
     "keyword arguments": "call it with the same keyword arguments each time",
+    "list(dict.keys(": "pass dicts with the same keys each time",
     "len(": "pass containers of one length, or loop over them outside of the compiled function",
     "___stack": "the value that the break hands on changes from call to call: mend the break, or keep the value a tensor",
 }
 _BY_TEXT = {
     ".stride(": "call .contiguous() on the tensor before the call, or always pass the same layout",
-    "the same object": "{source} is compared by identity: create it once, outside of the compiled function",
+    "the same object": "{source} is compared by identity: create it once, outside of the compiled function, and pass the same one"
+    " each time",
+    "expected a tensor": "pass {source} as one type each time",
     "marked": "mark the dims before the first call",
     "is_contiguous": "call .contiguous() before the call",
     "another backend": "compile the function once, with one backend object",

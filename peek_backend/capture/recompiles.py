@@ -8,7 +8,11 @@ The values that a guard got are read without running a line of the user's code: 
 from __future__ import annotations
 
 import ast
+import collections
+import enum
+import inspect
 import re
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -310,10 +314,20 @@ def _shown(value: Any) -> str:
     if type(value) in _PLAIN or type(value) in (torch.dtype, torch.device, torch.Size):
         text = repr(tuple(value) if type(value) is torch.Size else value)
         return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
-    if type(value) in (list, tuple) and all(type(v) in _PLAIN for v in value):
+    if (name := _member_name(value)) is not None:
+        return name
+    if type(value) in (list, tuple, set, frozenset) and all(type(v) in _PLAIN for v in value):
         text = repr(value)
         return text if len(text) <= _MOST_SHOWN else f"a {type(value).__name__} of {len(value)}"
     return f"a {type(value).__name__}"
+
+
+def _member_name(value: Any) -> str | None:
+    """``Color.RED`` for a member of an Enum."""
+    if not issubclass(type(type(value)), enum.EnumMeta):
+        return None
+    name = _instance_dict(value).get("_name_")
+    return f"{type(value).__name__}.{name}" if type(name) is str else None
 
 
 def _class_name(text: str) -> str:
@@ -394,6 +408,9 @@ def _number(value: Any) -> int:
 
 def _attribute(owner: Any, name: str) -> Any:
     """An instance attribute as stored; never a property or ``__getattr__``, which are the user's code."""
+    slot = inspect.getattr_static(type(owner), name, None)
+    if type(slot) in _SLOTS:
+        return _slot(slot, owner)
     stored = _instance_dict(owner)
     if name in stored:
         return stored[name]
@@ -408,6 +425,17 @@ def _attribute(owner: Any, name: str) -> Any:
     if name == "__dict__":
         return stored
     raise _CannotReadError
+
+
+# What reads a field that is kept without a __dict__: of __slots__, slice, range and partial; of a named tuple.
+_SLOTS = (types.MemberDescriptorType, type(collections.namedtuple("_Pair", "first").first))
+
+
+def _slot(slot: Any, owner: Any) -> Any:
+    try:
+        return slot.__get__(owner)
+    except AttributeError as error:  # never set
+        raise _CannotReadError from error
 
 
 def _instance_dict(owner: Any) -> dict[str, Any]:
@@ -434,12 +462,14 @@ def _item(owner: Any, key: Any) -> Any:
 
 
 def _call(node: ast.Call, local_values: Mapping[str, Any]) -> Any:
-    """``x.size()``, ``x.stride()``, ``x.storage_offset()`` of a real tensor, and ``len`` of a plain container."""
+    """``x.size()``, ``x.stride()``, ``x.storage_offset()`` of a real tensor; ``len`` and keys of a plain container."""
     function = node.func
-    if isinstance(function, ast.Name) and function.id == "len" and len(node.args) == 1:
+    called = ast.unparse(function)
+    if called in _OF_CONTAINERS and len(node.args) == 1:
         held = _evaluate(node.args[0], local_values)
-        if type(held) in (list, tuple, dict, set, frozenset, str, torch.Size):
-            return len(held)
+        kinds, read = _OF_CONTAINERS[called]
+        if type(held) in kinds:
+            return read(held)
     if isinstance(function, ast.Attribute) and not node.args and function.attr in _METHODS:
         owner = _evaluate(function.value, local_values)
         if type(owner) in (torch.Tensor, torch.nn.Parameter):
@@ -447,6 +477,11 @@ def _call(node: ast.Call, local_values: Mapping[str, Any]) -> Any:
     raise _CannotReadError
 
 
+_OF_CONTAINERS: dict[str, tuple[tuple[type, ...], Callable[[Any], Any]]] = {
+    "len": ((list, tuple, dict, set, frozenset, str, torch.Size), len),
+    "dict.keys": ((dict,), list),
+    "list": ((list,), list),
+}
 _METHODS: dict[str, Callable[[torch.Tensor], Any]] = {
     "size": torch.Tensor.size,
     "stride": torch.Tensor.stride,

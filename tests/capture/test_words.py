@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import enum
+import functools
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -25,7 +28,32 @@ class Holder(torch.nn.Module):
         self.scale = torch.nn.Parameter(torch.ones(2, 3))
 
 
+class Slotted:
+    __slots__ = ("size", "unset")
+
+    def __init__(self):
+        self.size = 3
+
+
+class Point(NamedTuple):
+    first: int
+    second: int
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+    def __repr__(self):
+        raise AssertionError("the user's code ran")
+
+
 LOCALS = {
+    "slotted": Slotted(),
+    "point": Point(1, 5),
+    "colour": Colour.RED,
+    "part": slice(1, 9),
+    "partial": functools.partial(print, end=""),
+    "held": {3},
     "x": torch.ones(6, 2),
     "k": 2,
     "self": Holder(),
@@ -75,6 +103,17 @@ PARAMETER = (
         ),
         ("0/0: len(items) == 2", "len(items) == 2, got 3"),
         ("0/0: d['a'] == 4", "d['a'] == 4, got 5"),
+        ("0/0: list(dict.keys(d))[0] == 'b'", "list(dict.keys(d))[0] == 'b', got 'a'"),
+        ("0/0: slotted.size == 4", "slotted.size == 4, got 3"),
+        ("0/0: slotted.unset == 4", "slotted.unset == 4"),
+        ("0/0: point.second == 4", "point.second == 4, got 5"),
+        ("0/0: part.stop == 4", "part.stop == 4, got 9"),
+        ("0/0: partial.keywords['end'] == 'x'", "partial.keywords['end'] == 'x', got ''"),
+        ("0/0: held == {1}", "held == {1}, got {3}"),
+        (
+            "0/0: ___check_obj_id(colour, 9), type=<class 'm.Colour'>",
+            "colour: expected the same object of type m.Colour, got Colour.RED",
+        ),
         ("0/0: name == 'gelu'", "name == 'gelu', got 'relu'"),
         ("0/0: 2 <= x.size()[0] <= 5", "2 <= x.shape[0] <= 5, got x.shape[0] = 6"),
         ("0/0: x.size()[0] == x.size()[1]", "x.shape[0] == x.shape[1], got 6 and 2"),

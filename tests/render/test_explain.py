@@ -333,6 +333,12 @@ def test_what_a_recompile_changed():
         (FailedGuard("x.stride(0): expected 1", "x.stride(0)", "1", "2"), "contiguous"),
         (FailedGuard("fn: expected the same object", "fn", "the same object", "another"), "identity"),
         (FailedGuard("", "___stack0", "4", "12"), "break"),
+        (FailedGuard("", "d", "device(type='cpu')", "'meta'"), "keep it the same"),
+        (FailedGuard("", "mode", "'modern'", "'old'"), "keep it the same"),
+        (FailedGuard("", "n", "n < 4", "n = 4"), "torch.cond"),
+        (FailedGuard("x is y", "x", "x is y", "x = a Tensor, y = a Tensor"), "pass a clone"),
+        (FailedGuard("x: expected a tensor, got a Parameter", "x", "a tensor", "a Parameter"), "as one type"),
+        (FailedGuard("", "list(dict.keys(d))[0]", "'a'", "'b'"), "the same keys"),
         (FailedGuard("odd", "", None, None), ""),
     ],
 )
