@@ -201,13 +201,23 @@ def mirror_of(root: Path, policy: Policy) -> Path | None:
 
 
 def bases_of(folders: Sequence[Path], root: Path, policy: Policy) -> list[Path]:
-    """The snapshot folders below ``folders``, or of tests below them."""
+    """The snapshot folders below ``folders``, of tests below them, and around them."""
     mirror = mirror_of(root, policy)
     if mirror is None:
-        return bases_below(folders, policy.dir)
+        return bases_below([_around(folder, root, policy.dir) for folder in folders], policy.dir)
 
     def is_asked_for(base: Path) -> bool:
         tests = root / base.relative_to(mirror)
-        return any(place.is_relative_to(folder) for folder in folders for place in (base, tests))
+        return any(
+            folder.is_relative_to(base) or place.is_relative_to(folder)
+            for folder in folders
+            for place in (base, tests)
+        )
 
     return [base for base in bases_mirrored(mirror) if is_asked_for(base)]
+
+
+def _around(folder: Path, root: Path, name: str) -> Path:
+    """The snapshot folder that a folder lies in; itself where it lies in none."""
+    inside = (place for place in (folder, *folder.parents) if place.is_relative_to(root) and place != root)
+    return next((place for place in inside if place.name == name), folder)

@@ -77,10 +77,11 @@ def check(paths: tuple[str, ...], run: bool, strict: bool, format_: str) -> int:
 
 def _tally(where: Project) -> Iterator[str]:
     """How many snapshots there are, and what to do about those that wait."""
-    waiting_ = len(where.waiting)
-    if waiting_:
-        yield f"{plural(waiting_, 'change')} wait{'s' if waiting_ == 1 else ''}: peek review"
-    yield f"{plural(len(where.slots), 'snapshot')} in {plural(len(where.bases), 'folder')}"
+    slots, waits = where.slots, where.waiting
+    if waits:
+        yield f"{plural(len(waits), 'change')} wait{'s' if len(waits) == 1 else ''}: peek review"
+    folders = {slot.base for slot in (*slots, *waits)}
+    yield f"{plural(len(slots), 'snapshot')} in {plural(len(folders), 'folder')}"
 
 
 def _look_at(slot: Slot, where: Project, report: Report, *, run: bool, strict: bool) -> None:

@@ -16,7 +16,7 @@ from ..diff import Diff, Policy, Verdict, compare, verdict
 from ..errors import PeekError
 from ..model.snapshot import Snapshot
 from ..pinned import bases_of, mirror_of, project_policy, project_root, without_unused
-from ..snapshot.store import Slot, pending_in, safe_stem, snapshots_in
+from ..snapshot.store import SUFFIX, Slot, pending_in, safe_stem, snapshots_in
 from .operands import read_snapshot
 from .places import located, working_tree
 
@@ -25,21 +25,32 @@ RUN = "run"
 
 @dataclass(frozen=True)
 class Project:
-    """The project of the current folder: its top, its policy, and its snapshot folders below ``paths``."""
+    """The project of the current folder: top, policy, snapshot folders; ``asked`` are the files and folders to look at."""
 
     root: Path
     policy: Policy
     bases: tuple[Path, ...]
+    asked: tuple[Path, ...]
 
     @property
     def slots(self) -> list[Slot]:
-        mirrored = mirror_of(self.root, self.policy) is not None
         slots = [slot for base in self.bases for slot in snapshots_in(base)]
-        return [slot for slot in slots if not (mirrored and "/" in slot.group)]
+        return [slot for slot in slots if self._is_asked(slot) and not ("/" in slot.group and self._mirror)]
 
     @property
     def waiting(self) -> list[Slot]:
-        return [slot for base in self.bases for slot in pending_in(base)]
+        return [slot for base in self.bases for slot in pending_in(base) if self._is_asked(slot)]
+
+    @property
+    def _mirror(self) -> Path | None:
+        return mirror_of(self.root.resolve(), self.policy)
+
+    def _is_asked(self, slot: Slot) -> bool:
+        """Whether a snapshot, what waits for it, its folder or its test is below what was asked for."""
+        places = [slot.base, slot.path, slot.pending]
+        if self._mirror is not None:
+            places.append(self.root.resolve() / slot.base.relative_to(self._mirror))
+        return any(place.is_relative_to(asked) for asked in self.asked for place in places)
 
 
 def project(paths: Sequence[str]) -> Project:
@@ -49,9 +60,10 @@ def project(paths: Sequence[str]) -> Project:
     for path in paths:
         if not Path(path).exists():
             raise PeekError(f"there is no {path}", "", "name a folder with tests, or a snapshot folder")
-    tops = [Path(path) for path in paths] or [root]
+    tops = [Path(path).resolve() for path in paths] or [root.resolve()]
     folders = [top if top.is_dir() else top.parent for top in tops]
-    return Project(root, policy, tuple(bases_of([f.resolve() for f in folders], root.resolve(), policy)))
+    asked = [top if top.suffix == SUFFIX else folder for top, folder in zip(tops, folders, strict=True)]
+    return Project(root, policy, tuple(bases_of(folders, root.resolve(), policy)), tuple(asked))
 
 
 @dataclass(frozen=True)

@@ -333,6 +333,7 @@ class TestOneFolderForAll:
         """All are found, also by the folder of their tests, and one without a test is obsolete."""
         assert peek("check") == (0, "2 snapshots in 2 folders\n", "")
         assert peek("check", "unit") == (0, "1 snapshot in 1 folder\n", "")
+        assert peek("check", f"{mirror}/unit/deep/test_b").out == "1 snapshot in 1 folder\n"
         (committed / "unit" / "deep" / "test_b.py").unlink()
         done = peek("check")
         assert done.code == 4
@@ -359,6 +360,18 @@ class TestCheck:
     def test_all_hold(self, peek, tree):
         """A project in order exits with 0."""
         assert peek("check") == (0, "1 snapshot in 1 folder\n", "")
+
+    def test_a_part_of_a_snapshot_folder(self, peek, tree):
+        """A module's folder or a single file is looked at alone: a broken file in it is no silent pass."""
+        slot(tree, "test_two", "test_b").write(graph(1, "test_two"))
+        (tree / "test_b.py").write_text("def test_two(graph_snapshot):\n    pass\n")
+        slot(tree).path.write_text("<<<<<<< HEAD\n")
+        slot(tree).keep_pending(graph(2))
+        for part in ("test_b", "test_b/test_two.graph"):
+            assert peek("check", f"{BASE}/{part}") == (0, "1 snapshot in 1 folder\n", "")
+        for part in ("test_a", "test_a/test_one.graph", ""):
+            assert peek("check", f"{BASE}/{part}").code == 2
+        assert peek("review", f"{BASE}/test_b").out == "nothing waits for a review\n"
 
     def test_a_change_that_waits_is_1(self, peek, tree):
         """A failing change that nobody accepted or rejected exits with 1."""
