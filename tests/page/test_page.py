@@ -448,6 +448,26 @@ def test_export_gives_svg_png_and_dot(open_page, tmp_path):
             assert "->" in data.read_text("utf-8")
 
 
+def test_an_exported_dot_has_the_edges_of_ports(open_page):
+    """A value with many users is a port in the drawing; in the DOT an edge leads to each of them."""
+    g = GraphBuilder("f")
+    x = g.call("torch.sin", g.input("x", tensor(4)), value=tensor(4))
+    y = x
+    for k, op in enumerate(
+        ("tanh", "cos", "exp", "log", "neg", "abs", "ceil")
+    ):  # no two experts fold into one
+        for target, args in ((f"torch.{op}", [y]), ("operator.add", [y, x])):
+            y = g.call(target, *args, value=tensor(4), module=f"experts.e{k}")
+    g.output(y)
+    opened = open_page(of_graphs(g.graph()), "#v=graph")
+    assert "→ 8" in opened.tab.evaluate("window.peek.svg()")
+    opened.tab.keyboard.press("0")
+    opened.tab.wait_for_timeout(300)
+    text = opened.tab.evaluate("window.peek.dot()")
+    (sin,) = re.findall(r'n(\d+) \[label="(?:torch\.)?sin', text)
+    assert len(re.findall(rf"n{sin} -> ", text)) == 8  # the open expert reads it twice
+
+
 def test_an_exported_svg_has_its_words_whole(open_page):
     """The words of an edge that runs beside all boxes are inside of the picture."""
     g = GraphBuilder("f")

@@ -131,7 +131,6 @@ export function dotText(canvas) {
   const { layout, tree, sizes } = canvas.scene;
   const lines = ["digraph peek {", "  rankdir=TB; compound=true; node [shape=box, style=rounded];"];
   const shown = new Set();
-  const ends = [];
   const visit = (item, x, y, box, pad) => {
     if (item !== tree.root && !canvas.visible(x, y, box)) return;
     if (!box.content) {
@@ -149,19 +148,20 @@ export function dotText(canvas) {
     const top = y + (item === tree.root ? 0 : 26);
     kids.forEach((kid, k) => visit(kid, x + xs[k], top + ys[k], boxes[k], pad + "  "));
     if (item !== tree.root) lines.push(`${pad}}`);
-    for (const [u, a, b] of box.content.edges.inner) ends.push([u, kids[a], kids[b]]);
   };
   visit(tree.root, 0, 0, layout.box(tree.root), "  ");
   const graph = tree.graph;
   const seen = new Set();
   const at = (node) => layout.find(node).item;
-  for (const [u, , to] of ends) {
+  // From the graph and not from the lines that are drawn: those of a value with many users are ports there.
+  for (let u = 0; u < graph.n; u++) {
+    if (tree.chip[u]) continue;
+    const a = at(u);
+    if (!shown.has(a)) continue;
     for (const v of graph.users(u)) {
-      if (!tree.path(v).includes(to) && v !== to) continue;
-      const a = at(u);
       const b = at(v);
       const key = `${a} ${b}`;
-      if (a === b || !shown.has(a) || !shown.has(b) || seen.has(key)) continue;
+      if (a === b || !shown.has(b) || seen.has(key)) continue;
       seen.add(key);
       lines.push(`  n${a} -> n${b} [label=${dot(graph.valueText(u))}];`);
     }
