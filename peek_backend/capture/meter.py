@@ -5,6 +5,7 @@ Needs a fake mode, ``no_grad`` and ``suppress_guards`` around it, which ``cost``
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from typing import Any, NamedTuple
 
@@ -88,8 +89,11 @@ class Meter(TorchDispatchMode):
         super().__init__()
         self._bill = Bill()
         self._given = {storage_key(t) for t in given}
-        self._live: dict[int, Any] = {}
+        self._live: dict[
+            int, tuple[int, Any]
+        ] = {}  # by address, which the next storage may have again: a number of its own
         self._most: tuple[int, dict[int, Any]] = (0, {})
+        self._numbers = itertools.count()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -125,11 +129,11 @@ class Meter(TorchDispatchMode):
         if key < 0 or key in self._given or key in self._live:
             return
         storage = tensor.untyped_storage()
-        self._live[key] = storage.nbytes()
+        self._live[key] = (next(self._numbers), storage.nbytes())
         weakref.finalize(storage, self._live.pop, key, None)
-        total = sum(map(_hinted, self._live.values()))
+        total = sum(_hinted(size) for _, size in self._live.values())
         if total > self._most[0]:
-            self._most = (total, dict(self._live))
+            self._most = (total, dict(self._live.values()))
 
     def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The op by its formula, or the price of its bodies: the dearest of several branches, a loop's one for each pass."""
@@ -152,11 +156,11 @@ class Meter(TorchDispatchMode):
 
     def bill(self, out: Any) -> Bill:
         """The whole; scratch is what was alive at the most beside what the node returns."""
-        results = {storage_key(t) for t in tensors_in(out)}
-        beside = sum(size for key, size in self._most[1].items() if key not in results)
-        kept = sum(size for key, size in self._live.items() if key in results and key not in self._most[1])
-        if isinstance(kept, int) and isinstance(beside, int):
-            beside = max(beside - kept, 0)  # results that came after the peak do not add to it
+        results = dict(self._live[k] for t in tensors_in(out) if (k := storage_key(t)) in self._live)
+        beside = sum(size for number, size in self._most[1].items() if number not in results)
+        kept = sum(size for number, size in results.items() if number not in self._most[1])
+        if later := _hinted(kept):  # what came after the peak adds nothing up to its size
+            beside = beside - kept if _hinted(beside) > later else 0
         return self._bill._replace(scratch=_larger(beside, self._bill.scratch))
 
 

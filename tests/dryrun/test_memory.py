@@ -272,3 +272,18 @@ def test_backwards_run_from_the_last_forward_to_the_first():
     first, second = stages[0][0], stages[1][0]
     assert stages == [(first, "forward"), (second, "forward"), (second, "backward"), (first, "backward")]
     assert memory.by_kind(len(memory.steps) - 1)["gradients"] == 2 * 4 * 72
+
+
+def test_a_checkpointed_layer_peaks_as_the_plain_one():
+    """Inside a checkpoint as outside, the most alive at once is what goes into the activation and what comes out of it, also
+    where the layer's result gets the memory of one of them."""
+    layer = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64))
+
+    def checkpointed(x):
+        return torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)
+
+    for rows in ("128", "rows=128"):
+        plain, other = (peek_backend.dryrun(f, f"f32[{rows}, 64]").cost for f in (layer, checkpointed))
+        weights = 4 * (2 * 64 * 256 + 256 + 64)
+        assert plain.peak_memory == weights + 4 * 128 * (64 + 2 * 256)
+        assert other.peak_memory == plain.peak_memory
