@@ -53,6 +53,7 @@ def diff(
     Exit code: 0 same or only information, 1 a failing difference, 2 unreadable, 3 a snapshot is missing, 5 nothing was captured.
     """
     chosen = _format(format_, output)
+    _check_target(output, [side for side in (old, new) if side])
     try:
         left, right = sides(old, new)
     except Missing as error:
@@ -67,6 +68,19 @@ def diff(
     show = Show(chosen, root, color_, _width(), output, captures=whole)
     show.write(pairs)
     return exit_code(pairs)
+
+
+def _check_target(output: str | None, sides: list[str]) -> None:
+    """PeekError for an output that is one of the files compared: a diff takes no capture's place."""
+    if output is None or not Path(output).is_file():
+        return
+    for side in sides:
+        if Path(side).is_file() and Path(side).samefile(output):
+            raise PeekError(
+                f"{output} is one of the two sides",
+                "the diff would be written over it",
+                "name another file after -o",
+            )
 
 
 def _format(name: str | None, output: str | None) -> str:

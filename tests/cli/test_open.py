@@ -53,6 +53,17 @@ def test_a_page_is_written_to_a_page_alone(saved, monkeypatch, capsys, name):
     assert saved.read_bytes() == before and [p.name for p in saved.parent.iterdir()] == [saved.name]
 
 
+def test_a_diff_is_not_written_over_a_side(saved, tmp_path, capsys):
+    """-o with a file that is compared, by whatever name, is refused, and the file stays."""
+    other, before = tmp_path / "new.json", saved.read_bytes()
+    jsonfile.write(other, capture(transformer(3)))
+    (tmp_path / "link.json").symlink_to(saved)
+    for target in (saved, tmp_path / "link.json"):
+        assert run(["diff", str(saved), str(other), "-o", str(target)]) == 2
+        assert "one of the two sides" in capsys.readouterr().err
+    assert saved.read_bytes() == before
+
+
 def test_what_is_no_capture_is_refused(tmp_path, capsys):
     """A file that holds no capture is one message and exit code 2."""
     bad = tmp_path / "x.json"
