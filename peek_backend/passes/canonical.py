@@ -250,10 +250,16 @@ def _covered(info: BreakInfo, frames: Sequence[FrameRecord]) -> bool:
 
 
 def _excuses(record: CaptureRecord) -> Iterator[str]:
+    """Why there is no graph, each once: a note tells of a frame with the first sentence of its reason."""
     yield from [g.never_ran for g in record.graphs if g.never_ran]
     yield from [p.what for p in record.problems]
     yield from record.notes
-    yield from [f"{f.name}: {f.reason or f.outcome}" for f in record.frames if f.outcome != "compiled"]
+    for frame in record.frames:
+        reason = frame.reason or frame.outcome
+        head, tail = f": {frame.name} (", reason.partition(". ")[0]
+        told = any(head in note and note.endswith(tail) for note in record.notes)
+        if frame.outcome != "compiled" and not told:
+            yield f"{frame.name}: {reason}"
 
 
 def _break(info: BreakInfo, places: _Places) -> m.Break:

@@ -278,6 +278,18 @@ def test_breaks_and_skipped_frames():
     assert (nothing.state, nothing.reason) == ("NOTHING", "no torch op ran")
 
 
+def test_a_reason_of_nothing_is_told_once():
+    """A frame of which a note tells already is not told again; another one is."""
+    frames = (
+        FrameRecord("f", "f.py", 2, "empty", "no tensor op to compile"),
+        FrameRecord("g", "f.py", 5, "empty", "no tensor op to compile"),
+    )
+    note = "nothing was captured: f (f.py:2) nothing to compile: no tensor op to compile"
+    (nothing,) = canonicalise(replace(capture(), notes=(note,), frames=frames)).skipped
+    assert nothing.reason.count("no tensor op to compile") == 2
+    assert nothing.reason.endswith("; g: no tensor op to compile")
+
+
 def test_shape_guards_speak_of_symbols():
     """Conditions on sizes are told in our symbols, once, without what torch assumes anyway."""
     record = two_inputs("s77", "s27")
