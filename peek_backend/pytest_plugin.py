@@ -61,7 +61,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def graph_snapshot(request: pytest.FixtureRequest) -> GraphSnapshot:
-    """Compiles a function or module and holds its graphs against the snapshot beside the test."""
+    """Compiles a function or module and holds its graphs against the snapshot beside the test.
+
+    ``check(fn, args, kwargs, dynamic={"x": {0: "batch"}})`` compares, ``expect(breaks=0, no_dtype="float64")`` demands facts.
+    All options: ``help(peek_backend.pytest_fixture.GraphSnapshot)``.
+    """
     from .pytest_fixture import fixture_for
 
     fixture = fixture_for(request.node, request.config)
