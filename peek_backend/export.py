@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tokenize
 from collections import Counter
@@ -173,12 +174,20 @@ def _page(record: CaptureRecord) -> str:
     return page(record, sources=source_texts(record))
 
 
-def comparison_page(verdict: Verdict, diff: Diff, new: CaptureRecord, old: CaptureRecord) -> str:
-    """The page of ``new`` with what changed since ``old``: ``diff`` is that of the two, judged in ``verdict``."""
+def comparison_page(
+    verdict: Verdict, diff: Diff, new: CaptureRecord, old: CaptureRecord, files: tuple[str, str]
+) -> str:
+    """The page of ``new`` with what changed since ``old``: ``diff`` is that of the two, judged in ``verdict``.
+
+    ``files`` are the names of the old and the new capture, which the page shows.
+    """
     from .render.html import page
     from .render.html.from_diff import page_diff
 
-    return page(new, sources=source_texts(new), diff=page_diff(verdict, diff, new, old))
+    names = [os.path.basename(file) for file in files]
+    shown = page_diff(verdict, diff, new, old, files)
+    title = " → ".join(names if names[0] != names[1] else files)
+    return page(new, title=title, sources=source_texts(new), diff=shown)
 
 
 MAX_SOURCE = 400_000

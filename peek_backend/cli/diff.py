@@ -267,7 +267,8 @@ class Show:
             from .show import load
 
             old, new = (load(str(path)) for path in self.captures)
-            return comparison_page(pairs[0].verdict, pairs[0].diff, new, old)
+            files = str(self.captures[0]), str(self.captures[1])
+            return comparison_page(pairs[0].verdict, pairs[0].diff, new, old, files)
         from ..render.diff_html import render_html
 
         found = [(p.verdict, p.diff, p.path) for p in pairs if p.verdict is not None]

@@ -33,7 +33,7 @@ def open_(file: str, output: str | None, against: str | None, browser: bool) -> 
     if against is None:
         open_page(record, path, browser=browser)
     else:
-        write_text(path, _compared(load(against), record))
+        write_text(path, _compared(load(against), record, (against, file)))
         _show(path, browser=browser)
 
 
@@ -48,7 +48,7 @@ def _page_for(output: str) -> Path:
     return path
 
 
-def _compared(old: CaptureRecord, new: CaptureRecord) -> str:
+def _compared(old: CaptureRecord, new: CaptureRecord, files: tuple[str, str]) -> str:
     """The page of ``new`` with what changed since ``old``, judged by the project's policy."""
     from ..diff import compare, verdict
     from ..passes.canonical import canonicalise
@@ -57,7 +57,7 @@ def _compared(old: CaptureRecord, new: CaptureRecord) -> str:
     root = project_root(Path.cwd())
     before, after = (canonicalise(record, root=str(root)) for record in (old, new))
     found = compare(before, after)
-    return comparison_page(verdict(found, project_policy(root)), found, new, old)
+    return comparison_page(verdict(found, project_policy(root)), found, new, old, files)
 
 
 def page_path(capture: Path) -> Path:

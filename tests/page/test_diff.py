@@ -48,7 +48,7 @@ def without(record: CaptureRecord, target: str) -> CaptureRecord:
 
 def diff_of(old: CaptureRecord, new: CaptureRecord) -> PageDiff:
     diff = compare(canonicalise(old), canonicalise(new))
-    return page_diff(verdict(diff), diff, new, old)
+    return page_diff(verdict(diff), diff, new, old, ("before.json", "after.json"))
 
 
 def test_a_changed_op_leads_to_its_node_before_and_after():
@@ -106,6 +106,12 @@ def test_the_diff_view_opens_the_old_node(open_page):
     opened.tab.click(".edit.removed .link >> nth=0")
     assert opened.js("[app.graph.side, app.graph.label(app.state.selected)]") == ["before", "F.silu"]
     assert opened.js("app.graphView.current.mark(app.state.selected)") == "removed"
+
+
+def test_the_two_captures_are_named(open_page):
+    """The view of what changed says between which two files, the old one first."""
+    opened = open_page(capture(200), diff=diff_of(capture(200), capture(200)))
+    assert opened.tab.inner_text(".diff .sides") == "before.json → after.json"
 
 
 def test_every_changed_op_is_counted_once(open_page):

@@ -20,6 +20,7 @@ export class DiffView {
     fill(
       this.element,
       h("p.verdict", { class: diff.tone }, h("i.mark", { "aria-hidden": "true" }), h("span", diff.headline)),
+      diff.files ? h("p.muted.sides", `${diff.files[0]} → ${diff.files[1]}`) : null,
       h(
         "div.numbers",
         ["added", "removed", "changed"].map((k) =>

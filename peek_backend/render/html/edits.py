@@ -35,12 +35,16 @@ class PageEdit(Struct, frozen=True):
 
 
 class PageDiff(Struct, frozen=True):
-    """All edits, worst first, with the verdict. ``base`` is the old capture: with it removed nodes can be looked at."""
+    """All edits, worst first, with the verdict. ``base`` is the old capture: with it removed nodes can be looked at.
+
+    ``files`` are the names of the old and the new capture.
+    """
 
     headline: str
     tone: Literal["good", "warn", "bad"]
     edits: tuple[PageEdit, ...]
     base: CaptureRecord | None = None
+    files: tuple[str, str] | None = None
 
 
 def diff_payload(graphs: list[dict[str, Any]], diff: PageDiff) -> dict[str, Any]:
@@ -50,7 +54,7 @@ def diff_payload(graphs: list[dict[str, Any]], diff: PageDiff) -> dict[str, Any]
         if graph["parent"] is None:
             at[graph.get("side") == "before", graph["key"]] = position
     edits = [_edit(edit, at) for edit in diff.edits]
-    return plain({"headline": diff.headline, "tone": diff.tone, "edits": edits})
+    return plain({"headline": diff.headline, "tone": diff.tone, "files": diff.files, "edits": edits})
 
 
 MAX_PLAIN = 300
@@ -60,8 +64,11 @@ MAX_PLAIN = 300
 def diff_html(diff: PageDiff) -> str:
     """The verdict and the edits as HTML that needs no JavaScript."""
     rows = [f"<li>{esc(clean(_edit_text(edit)))}</li>" for edit in diff.edits[:MAX_PLAIN]]
+    files = f"<p>{esc(clean(' → '.join(diff.files)))}</p>\n" if diff.files else ""
     rows += [f"<li>{len(diff.edits) - MAX_PLAIN} more</li>"] if len(diff.edits) > MAX_PLAIN else []
-    return f'<p class="verdict {diff.tone}">{esc(clean(diff.headline))}</p>\n<ul>{"".join(rows)}</ul>\n'
+    return (
+        f'<p class="verdict {diff.tone}">{esc(clean(diff.headline))}</p>\n{files}<ul>{"".join(rows)}</ul>\n'
+    )
 
 
 def _edit_text(edit: PageEdit) -> str:

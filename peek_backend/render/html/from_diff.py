@@ -20,17 +20,24 @@ from .edits import PageDiff, PageEdit
 _TONES = {"fail": "bad", "warn": "warn", "info": "good", "same": "good"}
 
 
-def page_diff(verdict: Verdict, diff: Diff, new: CaptureRecord, old: CaptureRecord | None = None) -> PageDiff:
+def page_diff(
+    verdict: Verdict,
+    diff: Diff,
+    new: CaptureRecord,
+    old: CaptureRecord | None = None,
+    files: tuple[str, str] | None = None,
+) -> PageDiff:
     """What the page shows of ``diff``, which was worked out on ``new`` and ``old``.
 
-    Without ``old`` (only a snapshot's text was left of it) removed nodes are listed and cannot be looked at.
+    ``files`` are the names of the old and the new one. Without ``old`` (only a snapshot's text was left of it) removed nodes
+    are listed and cannot be looked at.
     """
     headline = lines.counts(verdict)
     if verdict.confounded:
         headline = f"{headline}; {verdict.confounded}"
     after, before = _Nodes(new), _Nodes(old) if old is not None else None
     edits = tuple(_edit(finding, after, before) for finding in verdict.findings)
-    return PageDiff(headline[:1].upper() + headline[1:], _TONES[verdict.level], edits, old)
+    return PageDiff(headline[:1].upper() + headline[1:], _TONES[verdict.level], edits, old, files)
 
 
 class _Nodes:
