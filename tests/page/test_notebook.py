@@ -5,8 +5,10 @@ from __future__ import annotations
 import html
 
 import pytest
+from msgspec.structs import replace
 
 from peek_backend.render.html import notebook_bundle, page
+from peek_backend.render.text import render_text
 from tests.page.hostile import hostile_capture
 from tests.page.synthetic import capture
 
@@ -31,6 +33,16 @@ def test_a_big_page_is_a_link_to_its_file(monkeypatch):
         in notebook_bundle(capture(20), write=lambda html: "out/page.html")["text/html"]
     )
     assert "What to mend first" in notebook_bundle(capture(20))["text/html"]
+
+
+def test_the_text_of_many_graphs_has_an_end():
+    """A notebook file keeps the first lines of the tree and says how to have the rest."""
+    record = capture(100)
+    many = replace(record, graphs=record.graphs * 50)
+    lines = notebook_bundle(many)["text/plain"].splitlines()
+    whole = render_text(many, format="tree", width=120).splitlines()
+    assert (len(lines), lines[:200]) == (201, whole[:200])
+    assert lines[-1] == f"… {len(whole) - 200:,} more lines: print(record.table(format='tree'))"
 
 
 @pytest.mark.parametrize("limit", [1, 10**9])

@@ -124,6 +124,8 @@ def _hash(text: str) -> str:
 
 MAX_INLINE = 1_500_000
 """Bytes of a page that a notebook keeps in its cell's output; a bigger one becomes a link to a file."""
+MAX_LINES = 200
+"""Lines of text that a notebook keeps beside the page, for readers that show neither frames nor pictures."""
 
 
 def notebook_bundle(
@@ -142,7 +144,7 @@ def notebook_bundle(
     from ..text import render_text
 
     html = page(record, sources=sources)
-    bundle = {"text/plain": render_text(record, format="tree", width=120)}
+    bundle = {"text/plain": _first_lines(render_text(record, format="tree", width=120))}
     if svg is not None:
         bundle["image/svg+xml"] = svg
     if len(html) <= MAX_INLINE:
@@ -154,6 +156,15 @@ def notebook_bundle(
     else:
         bundle["text/html"] = plain_html(record, facts(record))
     return bundle
+
+
+def _first_lines(text: str) -> str:
+    lines = text.splitlines()
+    if len(lines) <= MAX_LINES:
+        return text
+    return "\n".join(
+        [*lines[:MAX_LINES], f"… {len(lines) - MAX_LINES:,} more lines: print(record.table(format='tree'))"]
+    )
 
 
 def frame(html: str) -> str:
