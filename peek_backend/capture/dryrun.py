@@ -90,6 +90,7 @@ def _tried(
     fakes = Fakes(mode, by, grad=True)
     modules = list(_modules(function, (given, keywords)))
     _refuse_scripted(modules)
+    _refuse_sharded(modules)
     about = _about(modules, wanted, asked)
 
     def finished(record: CaptureRecord) -> CaptureRecord:
@@ -238,6 +239,19 @@ def _refuse_scripted(modules: list[torch.nn.Module]) -> None:
         raise PeekError(
             f"{name} is a scripted module", why, "pass the Python module that it was scripted from"
         )
+
+
+def _refuse_sharded(modules: list[torch.nn.Module]) -> None:
+    """PeekError for parameters that are spread over devices: what each of them runs and keeps is not what is priced here."""
+    for top in _tops(modules):
+        for name, tensor in top.named_parameters():
+            if (mesh := getattr(tensor, "device_mesh", None)) is not None:
+                devices = "1 device" if mesh.size() == 1 else f"{mesh.size()} devices"
+                raise PeekError(
+                    f"{name} is a {type(tensor).__name__}, spread over {devices}",
+                    "a dry run prices a model on one device",
+                    "pass the model as it is before parallelize_module, fully_shard or distribute_module",
+                )
 
 
 def _about(modules: list[torch.nn.Module], device: torch.device, asked: Asked) -> DryRun:

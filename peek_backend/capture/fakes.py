@@ -265,7 +265,9 @@ class Fakes:
     def _fake(self, tensor: torch.Tensor) -> torch.Tensor:
         if isinstance(tensor, FakeTensor) and tensor.fake_mode is self.mode:
             return tensor
-        if is_traceable_wrapper_subclass(tensor) or tensor.layout is not torch.strided:
+        if is_traceable_wrapper_subclass(tensor):
+            return self._wrapper(tensor)
+        if tensor.layout is not torch.strided:
             return self.mode.from_tensor(tensor)
         fake = FakeTensor(self.mode, self._meta(tensor), self.device)
         if isinstance(tensor, torch.nn.Parameter):
@@ -273,6 +275,15 @@ class Fakes:
         for name in vars(tensor):
             if name.startswith("_dynamo"):  # which dims are dynamic
                 setattr(fake, name, getattr(tensor, name))
+        return fake.requires_grad_(tensor.requires_grad and self._grad)
+
+    def _wrapper(self, tensor: Any) -> torch.Tensor:
+        """A subclass of the same kind around the stand-ins of its inner tensors: torch's own keeps them on the meta device."""
+        names, context = tensor.__tensor_flatten__()
+        inner = {name: self.tree(getattr(tensor, name)) for name in names}
+        fake = type(tensor).__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())
+        if isinstance(tensor, torch.nn.Parameter):
+            fake._is_param = True
         return fake.requires_grad_(tensor.requires_grad and self._grad)
 
     def _meta(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -326,7 +337,17 @@ def held_tensors(modules: Iterable[torch.nn.Module]) -> tuple[HeldTensor, ...]:
 def _held(name: str, tensor: torch.Tensor, numbers: dict[int, int], *, buffer: bool) -> HeldTensor:
     strided = tensor.layout is torch.strided and not is_traceable_wrapper_subclass(tensor)
     key = tensor.untyped_storage()._cdata if strided else -id(tensor)
-    size = tensor.untyped_storage().nbytes() if strided else tensor.numel() * tensor.element_size()
+    size = sum(_storages(tensor).values())
     dtype = str(tensor.dtype).removeprefix("torch.")
     number = numbers.setdefault(key, len(numbers))
     return HeldTensor(name, number, tensor.numel(), size, dtype, buffer, tensor.requires_grad)
+
+
+def _storages(tensor: Any) -> dict[int, int]:
+    """Bytes by storage of what holds a tensor's data: of a subclass (quantized weights) that of its inner tensors."""
+    if is_traceable_wrapper_subclass(tensor):
+        inner = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
+        return {k: n for part in inner if isinstance(part, torch.Tensor) for k, n in _storages(part).items()}
+    if tensor.layout is not torch.strided:
+        return {-id(tensor): tensor.numel() * tensor.element_size()}
+    return {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes()}

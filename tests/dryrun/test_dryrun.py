@@ -801,3 +801,43 @@ def test_progress_names_the_module_being_traced():
 
     peek_backend.dryrun(Outer, "f32[2]")
     assert any("inner" in text and "nodes" in text for text in seen)
+
+
+class Wrapped(torch.nn.Module):
+    """A parameter of a tensor subclass, which keeps two tensors."""
+
+    def __init__(self):
+        super().__init__()
+        two = pytest.importorskip("torch.testing._internal.two_tensor").TwoTensor
+        self.weight = torch.nn.Parameter(two(torch.zeros(4, 4), torch.zeros(4, 4)))
+
+    def forward(self, x):
+        return x @ self.weight
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_subclass_is_where_the_model_is(device):
+    """The inner tensors of a subclass go to the device that is asked for, and are what its parameter takes."""
+    record = peek_backend.dryrun(Wrapped, "f32[2, 4]", device=device)
+    tensors = [n.value for n in record.graphs[0].nodes if isinstance(n.value, TensorMeta)]
+    assert {t.device for t in tensors} == {device}
+    assert {i.device for t in tensors for i in t.inner.values()} == {device}
+    assert record.cost.parameter_bytes == 2 * 4 * 4 * 4
+
+
+def test_a_sharded_model_is_refused():
+    """Parameters spread over a mesh of devices are named, with what to pass instead."""
+    store = pytest.importorskip("torch.testing._internal.distributed.fake_pg").FakeStore()
+    tensors = pytest.importorskip("torch.distributed.tensor")
+    if not torch.distributed.is_available():
+        pytest.skip("this torch has no torch.distributed")
+    torch.distributed.init_process_group("fake", store=store, rank=0, world_size=4)
+    try:
+        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (4,))
+        with pytest.raises(PeekError, match=r"^0\.weight is a DTensor, spread over 4 devices"):
+            peek_backend.dryrun(
+                lambda: tensors.distribute_module(torch.nn.Sequential(torch.nn.Linear(8, 8)), mesh),
+                "f32[2, 8]",
+            )
+    finally:
+        torch.distributed.destroy_process_group()
