@@ -19,6 +19,7 @@ _BRANCH = (
     "torch.cond(pred, true_fn, false_fn, operands) keeps both sides in one graph",
     "torch.where(condition, a, b) where both sides are cheap; torch._assert_async(condition) where one side only raises",
 )
+_ASSERT = ("torch._assert_async(condition), or an assert with a constant message",)
 _DYNAMIC_SHAPE = (
     "torch._dynamo.config.capture_dynamic_output_shape_ops = True keeps it in the graph, with an unbacked size",
     "torch.where or a mask keeps the shape: multiply by the mask instead of selecting",
@@ -40,7 +41,7 @@ _BLOCKS = {
 
 _BY_REASON: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Data-dependent branching", _BRANCH),
-    ("Data-dependent assertion", ("torch._assert_async(condition), or an assert with a constant message",)),
+    ("Data-dependent assertion", _ASSERT),
     ("Unsupported Tensor.item() call", _UNBACKED),
     ("Data dependent operator", _UNBACKED),
     ("Dynamic shape operator", _DYNAMIC_SHAPE),
@@ -64,7 +65,13 @@ _BY_REASON: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("Attempted to wrap sparse Tensor", ("keep sparse tensors out of the compiled function",)),
 )
+# The method of a logger, and what else a line may call to log.
+_LOGGED = re.compile(
+    r"\.(?P<method>debug|info|warning|error|critical|exception|log)\(|\b(?P<warn>warnings\.warn)\("
+)
+_BUILTIN = re.compile(r"trace the (?:Python )?builtin `(?:<unknown module>\.)?(?P<name>[\w.]+?)\.?`")
 _LOGGERS = re.compile(r"\blogging\.|\blog(?:ger)?\.\w+\(|\bwarn\(")
+_OUT = "move it out of the compiled function"
 MOST_REWRITES = 4
 
 
@@ -73,11 +80,7 @@ def rewrites(event: BreakInfo, *, inside: bool = True) -> tuple[str, ...]:
 
     ``inside`` says that a compiled function of the program leads to a break in a library's code.
     """
-    own = [text for words, texts in _BY_REASON if words in event.reason for text in texts]
-    if not own and _is_print(event):
-        own = list(_PRINT)
-    elif not own and _LOGGERS.search(f"{event.reason} {event.stack[-1].code if event.stack else ''}"):
-        own = list(_LOGGING)
+    own = _own(event)
     if event.block and not event.library:
         own.append(_BLOCKS[event.block])
     hints = [hint for hint in event.hints if not _is_empty(hint)]
@@ -86,7 +89,27 @@ def rewrites(event: BreakInfo, *, inside: bool = True) -> tuple[str, ...]:
     if event.library:
         own = [*_settings([*own, *hints]), *(_known_code(event) or [_around(event, inside=inside)])]
         hints = []
-    return tuple(dict.fromkeys([*own, *hints]))[:MOST_REWRITES]
+    elif event.user is not None and event.intent != "user":
+        own.append(_around(event, inside=inside))
+    return tuple(dict.fromkeys([*own, *hints] or [_OUT]))[:MOST_REWRITES]
+
+
+def _own(event: BreakInfo) -> list[str]:
+    code = event.stack[-1].code if event.stack else ""
+    if event.reason == "Data-dependent branching" and code.startswith("assert "):
+        return list(_ASSERT)
+    own = [text for words, texts in _BY_REASON if words in event.reason for text in texts]
+    if not own and _is_print(event):
+        own = list(_PRINT)
+    elif not own and _LOGGERS.search(f"{event.reason} {code}"):
+        own = list(_LOGGING)
+    elif not own and event.user is None and (builtin := _BUILTIN.search(event.explanation)):
+        name = builtin["name"].replace("torch._VariableFunctionsClass.", "torch.")
+        own = [f"call {name} outside of the compiled function, and pass in what it gives"]
+    if logged := _LOGGED.search(code):
+        name = logged["warn"] or f"logging.Logger.{logged['method']}"
+        own = [text.replace(".add(...)", f".add({name})") for text in own]
+    return own
 
 
 def _settings(texts: Sequence[str]) -> list[str]:
@@ -105,7 +128,7 @@ def _known_code(event: BreakInfo) -> list[str]:
 
 def _around(event: BreakInfo, *, inside: bool) -> str:
     """What can be done at the line of the program that leads into a library."""
-    whose = f"the line is {event.library}'s own"
+    whose = f"the line is {event.library or 'Python'}'s own"
     if not inside or event.user is None:
         return (
             f"{whose}, and what is compiled is its code: compile a smaller part of it, or leave it as it is"
@@ -146,5 +169,6 @@ def _is_empty(hint: str) -> bool:
             "This is likely to be a Dynamo bug",
             "It may be possible to write Dynamo tracing rules",
             "Please report an issue to PyTorch",
+            "If it is a Python builtin, please file an issue",
         )
     )

@@ -97,8 +97,15 @@ def _break_info(
         intent="skiplist" if library and intent == "user" else intent,
         split=split,
         library=library,
-        user=next((f for f in reversed(stack) if is_program(f.file)), None) if library else None,
+        user=_leading_there(stack),
     )
+
+
+def _leading_there(stack: Sequence[StackFrame]) -> StackFrame | None:
+    """The line of the program that leads to a break in other code."""
+    if not stack or is_program(stack[-1].file):
+        return None
+    return next((f for f in reversed(stack) if is_program(f.file)), None)
 
 
 def intent_of(message: Message) -> Literal["user", "skiplist", "unsupported"]:

@@ -70,7 +70,8 @@ class BreakInfo(Struct, frozen=True, gc=False, omit_defaults=True):
     it ended, None when there is none. ``split`` is False when the whole frame was left in eager; ``block`` then says what it is
     inside of, where that is why: ``loop``, ``try`` or ``with``. ``resumes`` is False where the frame is compiled up to the break,
     and all that follows in it runs in eager. ``library`` is whose code breaks (``torch``, ``transformers``), empty for the
-    program's own; ``user`` then is the line of the program that leads there. ``id`` is torch's own (``GB0059``).
+    program's own and for Python's; ``user`` is the line of the program that leads there, where it is another. ``id`` is torch's
+    own (``GB0059``).
     """
 
     reason: str

@@ -193,7 +193,7 @@ def break_lines(
     page.add(f"{number:>2}. {reason(row)}", hang=4)
     if row.place is not None:
         page.code(f"{place_text(row.place.file, row.place.line)}  {row.place.code}", indent=4)
-    if first.library and first.user is not None:
+    if first.user is not None:
         page.code(f"from {place_text(first.user.file, first.user.line)}  {first.user.code}", indent=4)
     page.add(consequence(record, row), indent=4)
     if first.intent != "user" and first.explanation and not first.reason.startswith(ASKED):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import re
+import time
 import types
 from typing import Any, NamedTuple
 
@@ -524,6 +526,13 @@ def test_a_mark_is_advised_for_every_size_that_needs_one():
     assert "mark_dynamic(x, 0) before" in again.advice
 
 
+def test_a_break_in_pythons_own_code_has_the_line_that_leads_there():
+    """The innermost line is of inspect.py; the program's is told with it."""
+    (event,) = watched(one(stacked)).breaks
+    assert event.library == "" and event.user is not None and event.stack[-1].file == inspect.__file__
+    assert event.user.code == "return x + len(inspect.stack())"
+
+
 def test_a_mark_is_not_advised_for_a_size_that_the_code_fixes():
     """A product fixes the inner size to that of a parameter: a mark on it would raise, one on the rows helps."""
 
@@ -635,6 +644,33 @@ def test_a_marked_range_is_of_no_line():
 # ---- breaks ----------------------------------------------------------------------------------------------------------
 
 log = logging.getLogger("tests.capture.advice")
+
+
+def timed(x):
+    return x + time.monotonic()
+
+
+def times_given(x, now=1.5):
+    return x + now
+
+
+def stacked(x):
+    return x + len(inspect.stack())
+
+
+def with_a_class(x):
+    class Two:
+        number = 2
+
+    return x * Two.number
+
+
+class Two:
+    number = 2
+
+
+def with_a_class_outside(x):
+    return x * Two.number
 
 
 def item(x):
@@ -791,9 +827,12 @@ BREAKS = {
     "a shape of data, as a mask": Mended("mask keeps the shape", selecting, masking),
     "print": Mended("reorderable_logging_functions.add(print)", printing, printing, {"reorderable_logging_functions": {print}}),
     "a logger": Mended(
-        "ignore_logger_methods.add(...)", logging_, logging_,
-        {"ignore_logger_methods": {logging.Logger.warning, log.warning}}
+        "ignore_logger_methods.add(logging.Logger.warning)", logging_, logging_,
+        {"ignore_logger_methods": {logging.Logger.warning}},
     ),
+    "a value from outside": Mended("call time.monotonic outside", timed, times_given),
+    "a line of Python's library": Mended("move the call that leads there (return x + len(inspect.stack()))", stacked, plus_one),
+    "a class made inside": Mended(" out of the compiled ", with_a_class, with_a_class_outside),
     "a break on request": Mended("remove the call", breaking, not_breaking),
     "a disabled function": Mended("remove torch.compiler.disable", calling_disabled, calling_enabled),
     "a generator": Mended("non-generator Python function", generating, using_the_generator),

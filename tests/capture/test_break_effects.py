@@ -83,6 +83,13 @@ def test_a_break_in_torchs_own_code_is_not_the_users_to_remove():
     assert "breaks there on purpose" in text
 
 
+def test_an_assertion_that_tells_a_value_is_advised_a_constant_message():
+    """torch takes it for a branch on data: its message is made of a value, which only a graph break can do."""
+    line = StackFrame("/src/train.py", 7, "step", 'assert x.sum() > 0, f"too small: {x}"')
+    (told,) = rewrites(BreakInfo("Data-dependent branching", stack=(line,)))
+    assert told == "torch._assert_async(condition), or an assert with a constant message"
+
+
 def test_advice_for_a_librarys_line_is_a_setting_or_the_users_call():
     """A line that is not the user's is not his to rewrite: what is left is torch's setting and the call that leads there."""
     event = BreakInfo(
