@@ -105,10 +105,10 @@ def bytes_text(count: float) -> str:
     """Bytes with a binary unit: ``512 B``, ``1.5 KiB``, ``13.4 GiB``."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(size) < 1024 or unit == "TiB":
+        if abs(size) < 1023.5 or unit == "TiB":  # 1024 MiB, rounded, is 1.0 GiB
             break
         size /= 1024
-    return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+    return f"{size:.0f} {unit}" if unit == "B" or size >= 99.95 else f"{size:.1f} {unit}"
 
 
 def dim_text(dim: Dim) -> str:

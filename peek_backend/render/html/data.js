@@ -197,8 +197,8 @@ export const plural = (count, word) => `${count.toLocaleString("en")} ${word}${c
 export function bytesText(count) {
   if (count === null || count === undefined) return "";
   for (const unit of ["B", "KiB", "MiB", "GiB", "TiB"]) {
-    if (Math.abs(count) < 1024 || unit === "TiB")
-      return `${unit === "B" || count >= 100 ? count.toFixed(0) : count.toFixed(1)} ${unit}`;
+    if (Math.abs(count) < 1023.5 || unit === "TiB")
+      return `${unit === "B" || count >= 99.95 ? count.toFixed(0) : count.toFixed(1)} ${unit}`;
     count /= 1024;
   }
 }
