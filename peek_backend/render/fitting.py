@@ -54,12 +54,12 @@ def fitted(
     drop: Sequence[str] = (),
     shorten: Sequence[str] = (),
 ) -> str:
-    """A table. One that is too wide loses the columns ``drop``, in that order, then the middle of cells of the columns
-    ``shorten``. Only plain tables are fitted: the others are read by programs.
+    """A table without the columns that have nothing in any row. One that is too wide loses the columns ``drop``, in that order,
+    then the middle of cells of the columns ``shorten``. Only plain tables are fitted: the others are read by programs.
     """
     if columns is None or format != "simple":
         return table(headers, rows, format)
-    kept = list(range(len(headers)))
+    kept = [i for i in range(len(headers)) if not rows or any(row[i] for row in rows)]
     for name in drop:
         if _wide(headers, rows, kept) <= columns:
             break

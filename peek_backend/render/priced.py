@@ -130,7 +130,9 @@ class Cost:
             modules = text.module_tree(self._record, self._sizes, **how)
         else:
             modules = text.module_table(self._record, self._sizes, sort=sort, format=format, **how)
-        parts = [wrapped(str(self), width), modules, alive_table(self.memory, tables, columns=width)]
+        parts = [wrapped(str(self), width), modules]
+        if self.memory.alive:
+            parts.append(alive_table(self.memory, tables, columns=width))
         if on is not None:
             bounds = self.roofline(on)
             told = wrapped(roofline_text(bounds), width)

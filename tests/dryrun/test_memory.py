@@ -287,3 +287,10 @@ def test_a_checkpointed_layer_peaks_as_the_plain_one():
         weights = 4 * (2 * 64 * 256 + 256 + 64)
         assert plain.peak_memory == weights + 4 * 128 * (64 + 2 * 256)
         assert other.peak_memory == plain.peak_memory
+
+
+def test_nothing_alive_has_no_table():
+    """A function that computes nothing has a price of nothing, without the head of a table below it."""
+    text = peek_backend.dryrun(lambda x: x, "f32[8]").cost.text(width=80)
+    assert "peak memory: 0 B" in text
+    assert "alive at the peak" not in text

@@ -36,3 +36,11 @@ def test_lines_break_between_words_and_keep_units():
         assert " ".join(part.strip() for part in lines) == line.strip()
         assert not any(part.split()[0] in {"KiB", "MiB", "KiB,", "MiB,", "B"} for part in lines)
     assert wrapped(line, None) == line
+
+
+def test_columns_of_nothing_are_left_out():
+    """A column without a cell says nothing to a person; programs find every column where it was."""
+    rows = [["linear", "", "4 FLOP", ""], ["relu", "", "0", ""]]
+    assert fitted(HEADERS, rows, "simple", 80).splitlines()[0].split() == ["module", "FLOPs"]
+    assert fitted(HEADERS, rows, "tsv", 80).splitlines()[0].split() == list(HEADERS)
+    assert fitted(HEADERS, [], "simple", 80).split()[:4] == list(HEADERS)
