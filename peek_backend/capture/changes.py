@@ -170,6 +170,8 @@ def _advice(guard: FailedGuard, retry: Retry) -> str:
 
 def _by_words(source: str, text: str) -> str:
     """What a guard's own words call for; empty for those that tell of a value only."""
+    if source.startswith(_HANDED_ON):
+        return "the value that the break hands on changes from call to call: mend the break, or keep the value a tensor"
     for ending, words in _BY_ENDING.items():
         if source.endswith(ending):
             return words.format(source=source.removesuffix(ending))
@@ -294,8 +296,9 @@ _BY_BEGINNING = {
     "keyword arguments": "call it with the same keyword arguments each time",
     "list(dict.keys(": "pass dicts with the same keys each time",
     "len(": "pass containers of one length, or loop over them outside of the compiled function",
-    "___stack": "the value that the break hands on changes from call to call: mend the break, or keep the value a tensor",
 }
+# How Dynamo names what a break hands on.
+_HANDED_ON = ("___stack", "__resume_frame_values")
 _BY_TEXT = {
     ".stride(": "call .contiguous() on the tensor before the call, or always pass the same layout",
     "the same object": "{source} is compared by identity: create it once, outside of the compiled function, and pass the same one"

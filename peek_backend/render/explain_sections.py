@@ -268,6 +268,10 @@ def _frame_name(record: CaptureRecord, index: int | None) -> str:
     return name_text(record.frames[index].name) if index is not None and index < len(record.frames) else "?"
 
 
+# Of the advice for one function, where a summary is asked for; the newest recompiles are the likeliest to go on.
+MOST_ADVICE = 2
+
+
 def recompiles(page: Page, record: CaptureRecord, limit: int | None) -> None:
     """A story a function; its resume frames, which mostly recompile along with it, a line each."""
     found = stories(record)
@@ -304,8 +308,14 @@ def _group_lines(page: Page, root: FrameRecord, group: Sequence[Story], limit: i
         left = f"▸ resume#{story.frame.resume}: {plural(story.variants, 'variant')}{refused}: {'; '.join(causes)}"
         page.pair(left, place_text(story.frame.file, story.frame.line), indent=3)
     told = {text for story in own for text in story.advice}
-    for text in dict.fromkeys(t for s in group if limit is not None for t in s.advice if t not in told):
+    for text in _distinct([t for s in group if limit is not None for t in s.advice if t not in told]):
         fix(page, text, indent=3)
+
+
+def _distinct(texts: Sequence[str]) -> list[str]:
+    """Each advice once; of two of which one only says more, that one."""
+    known = list(dict.fromkeys(texts))
+    return [t for t in known if not any(o != t and o.startswith(t) for o in known)]
 
 
 def story_lines(page: Page, story: Story, limit: int | None) -> None:
@@ -327,10 +337,14 @@ def story_lines(page: Page, story: Story, limit: int | None) -> None:
     if story.refused is not None:
         _recompile_line(page, story.refused, told)
         page.add(_since(story), "red", indent=3)
-    for seen in story.seen[:3]:
+    for seen in story.seen if limit is None else story.seen[:3]:
         page.add(f"seen: {seen.source} = {_values(seen.values)}", "dim", indent=3)
-    for text in [t for t in story.advice if not any(o != t and o.startswith(t) for o in story.advice)][-2:]:
+    advice = _distinct(story.advice)
+    left = 0 if limit is None else max(len(advice) - MOST_ADVICE, 0)
+    for text in advice[left:]:
         fix(page, text, indent=3)
+    if left:
+        page.add(f"and {left} more: peek explain {page.file} recompiles", "dim", indent=3)
 
 
 def _since(story: Story) -> str:

@@ -78,8 +78,10 @@ _STACK = re.compile(r"___stack\d+")
 
 
 def said(text: str) -> str:
-    """``text`` with Dynamo's own name for what a broken call returned (``___stack0``) in words."""
-    return _STACK.sub("the broken call's result", text) if "___stack" in text else text
+    """``text`` with Dynamo's own names for what a broken call returned (``___stack0``) and for what the functions around it
+    hold (``__resume_frame_values[1]``) in words."""
+    text = _STACK.sub("the broken call's result", text) if "___stack" in text else text
+    return text.replace("__resume_frame_values", "the broken function's values")
 
 
 def some(items: Sequence, read: Callable[..., str], limit: int = MAX_ITEMS) -> str:

@@ -333,6 +333,7 @@ def test_what_a_recompile_changed():
         (FailedGuard("x.stride(0): expected 1", "x.stride(0)", "1", "2"), "contiguous"),
         (FailedGuard("fn: expected the same object", "fn", "the same object", "another"), "identity"),
         (FailedGuard("", "___stack0", "4", "12"), "break"),
+        (FailedGuard("", "__resume_frame_values[1].dtype", "int64", "float32"), "mend the break"),
         (FailedGuard("", "d", "device(type='cpu')", "'meta'"), "keep it the same"),
         (FailedGuard("", "mode", "'modern'", "'old'"), "keep it the same"),
         (FailedGuard("", "n", "n < 4", "n = 4"), "torch.cond"),
@@ -346,6 +347,22 @@ def test_the_advice_fits_the_guard(guard, words):
     """A size is marked, a module's int becomes a tensor, an object is made once; the limit is named where it was hit."""
     assert words in advice(Retry((guard,)))
     assert "recompile_limit" in advice(Retry((guard,), refused=True))
+
+
+def test_details_have_all_advice_of_a_function():
+    """The summary has that of its newest recompiles and counts the rest; what one advice adds to another is told once."""
+    told = ("mark x", "mark y", "mark z", "mark z; or raise the limit")
+    guards = [FailedGuard(f"k == {i}", "k", str(i), variant="0/0") for i in range(4)]
+    recompiles = tuple(
+        RecompileInfo(f"0/{i + 1}", 0, i + 2, (guard,), advice=text)
+        for i, (guard, text) in enumerate(zip(guards, told, strict=True))
+    )
+    record = broken(recompiles=recompiles)
+    summary, details = explain_text(record, width=80), explain_text(record, "recompiles", width=80)
+    assert [line.strip() for line in details.splitlines() if "→ mark" in line] == [
+        "→ mark x", "→ mark y", "→ mark z; or raise the limit",
+    ]  # fmt: skip
+    assert "→ mark x" not in summary and "→ mark y" in summary and "and 1 more: peek explain" in summary
 
 
 def test_rewrites_fit_the_break():
