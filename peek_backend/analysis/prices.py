@@ -24,9 +24,9 @@ from .memory import timeline
 PRICES = ("flops", "bytes", "peak_memory", "parameters")
 """What can be expected, named as on ``record.cost``."""
 
-_THOUSANDS = ("", "K", "M", "G", "T", "P", "E")
+_THOUSANDS = ("", "k", "M", "G", "T", "P", "E")
 _BYTES = {f"{p}B": 1000**i for i, p in enumerate(_THOUSANDS)}
-_BYTES |= {f"{p}iB": 1024**i for i, p in enumerate(_THOUSANDS) if p}
+_BYTES |= {f"{p.upper()}iB": 1024**i for i, p in enumerate(_THOUSANDS) if p}
 _FLOPS = {f"{p}{unit}": 1000**i for i, p in enumerate(_THOUSANDS) for unit in ("", "FLOP", "FLOPs")}
 _COUNT = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
@@ -43,9 +43,9 @@ class _Kind(NamedTuple):
         return {name.lower(): worth for name, worth in self.units.items()}.get(text.lower())
 
 
-_SIZE = _Kind(_BYTES, "B, KiB, MiB, GiB, TiB, KB, MB, GB, TB", '"<2GiB"')
+_SIZE = _Kind(_BYTES, "B, KiB, MiB, GiB, TiB, kB, MB, GB, TB", '"<2GiB"')
 _KINDS = {
-    "flops": _Kind(_FLOPS, "FLOP, KFLOP, MFLOP, GFLOP, TFLOP, PFLOP", '"<= 3 TFLOP"'),
+    "flops": _Kind(_FLOPS, "FLOP, kFLOP, MFLOP, GFLOP, TFLOP, PFLOP", '"<= 3 TFLOP"'),
     "bytes": _SIZE,
     "peak_memory": _SIZE,
     "parameters": _Kind(_COUNT, "K, M, B", '"< 8B"'),

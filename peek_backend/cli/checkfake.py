@@ -9,6 +9,7 @@ import click
 
 from ..errors import PeekError
 from ..model.checks import FakeCheck
+from ..render.labels import plural
 from ..specs import parse_input
 from .output import tell, write_stdout
 from .target import Target, parse_target
@@ -28,7 +29,8 @@ def check_fake(module: str, name: str | None, inputs: tuple[str, ...]) -> Any:
     """Run each custom op that MODULE (a dotted name or a .py file) registers for real and on fake tensors, and compare.
 
     Shapes, strides, dtypes, devices and shared memory of all results have to agree. Inputs are made up from the op's schema;
-    for one that needs particular ones, name it with --op and give them. Ends with 1 when a fake kernel is wrong or missing.
+    for one that needs particular ones, name it with --op and give them. Ends with 1 when a fake kernel is wrong or missing, with
+    2 when the real one refuses the inputs given.
     """
     if inputs and name is None:
         raise PeekError("--input without --op", "the inputs are those of one op", "add --op namespace::name")
@@ -45,6 +47,8 @@ def _check(target: Target, name: str | None, call: tuple[Any, ...]) -> int:
         tell(str(error))
         return 2
     write_stdout(report(checks) + "\n")
+    if call and any(c.untested for c in checks):
+        return 2  # the call that was asked for is a mistake, or made up for another op
     return int(any(c.differs or c.stub for c in checks))
 
 
@@ -79,7 +83,9 @@ def report(checks: Sequence[FakeCheck]) -> str:
     wrong = {c.op for c in checks if c.differs or c.stub}
     untested = {c.op for c in checks if c.untested} - wrong
     count = len({c.op for c in checks})
-    lines.append(f"{count} checked, {len(wrong)} wrong or missing, {len(untested)} not tested")
+    lines.append(
+        f"{count - len(untested)} checked, {len(wrong)} wrong or missing, {len(untested)} not tested"
+    )
     return "\n".join(lines)
 
 
@@ -97,8 +103,8 @@ def _of_op(op: str, checks: list[FakeCheck]) -> list[str]:
         return [f"{op}: not tested: {untested}"]
     wrong = [c for c in checks if c.differs]
     if not wrong:
-        return [f"{op}: agrees on {len(checks)} calls"]
+        return [f"{op}: agrees on {plural(len(checks), 'call')}"]
     return [
-        f"{op}: wrong on {len(wrong)} of {len(checks)} calls",
+        f"{op}: wrong on {len(wrong)} of {plural(len(checks), 'call')}",
         *(f"    ({c.inputs}): {c.differs}" for c in wrong),
     ]

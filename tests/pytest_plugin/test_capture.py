@@ -363,7 +363,7 @@ def test_prices_of_a_capture(make):
     with pytest.raises(Failed) as failed:
         snap.expect(breaks=1, flops="< 8K", peak_memory="<4KiB", bytes=1)
     assert "4 not as expected" in str(failed.value)
-    assert "flops: expected < 8K, got 8.19 KFLOP (8,192)" in str(failed.value)
+    assert "flops: expected < 8K, got 8.19 kFLOP (8,192)" in str(failed.value)
     assert "peak_memory: expected <4KiB, got 4.00 KiB (4,096)" in str(failed.value)
 
 
@@ -393,7 +393,7 @@ def test_prices_beside_the_snapshot(make):
     kept.expect(flops="+2.4%", peak_memory="±0%")
     kept.expect(flops="±3%")
     with pytest.raises(
-        Failed, match=r"expected \+2% of 8.00 KFLOP \(8,000\), got 8.19 KFLOP \(8,192\), \+2.4 %"
+        Failed, match=r"expected \+2% of 8.00 kFLOP \(8,000\), got 8.19 kFLOP \(8,192\), \+2.4 %"
     ):
         kept.expect(flops="+2%")
     with pytest.raises(Failed, match="expected -5% of"):

@@ -34,7 +34,7 @@ def test_a_project_holds_its_prices(project):
     (project.path / "flops").write_text("8192")
     failed = project.run()
     failed.assert_outcomes(failed=1)
-    told = "*flops: expected +0% of 4.10 KFLOP (4,096), got 8.19 KFLOP (8,192), +100 %"
+    told = "*flops: expected +0% of 4.10 kFLOP (4,096), got 8.19 kFLOP (8,192), +100 %"
     failed.stdout.fnmatch_lines([told, "*accept: pytest *--peek-update"])
     project.run("--peek-update=new").assert_outcomes(failed=1)  # that one writes what is missing alone
     project.run("--peek-update").assert_outcomes(passed=1)
