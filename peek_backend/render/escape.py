@@ -55,6 +55,8 @@ def markdown_code(text: str) -> str:
 
 def html_text(text: str) -> str:
     """Text inside HTML, quotes included."""
+    if text == "]":  # alone in an element, which dot's reader of labels (2.43) takes for a syntax error
+        return "&#93;"
     return html.escape(visible(text))
 
 

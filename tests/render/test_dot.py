@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -63,6 +63,7 @@ def test_hostile_text_is_shown_as_it_is(name, full):
 
 @needs_dot
 @given(st.text(max_size=12))
+@example("]")
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_text_passes_dot(text):
     """Whatever a name holds, dot reads the DOT and the SVG is well-formed."""
