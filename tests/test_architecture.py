@@ -121,6 +121,18 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ALL_IMPORTS = [i for file in FILES for i in imports_of(file)]
 
 
+def test_the_package_names_itself_relatively():
+    """Modules of the package name each other one way; the child's sitecustomize is loaded from outside of it."""
+    named = [
+        f"{file.relative_to(ROOT)}:{node.lineno} from {node.module}"
+        for file in FILES
+        if "children" not in file.parts
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").startswith("peek_backend")
+    ]
+    assert named == []
+
+
 def test_every_piece_has_its_place():
     """Every module and package directly under peek_backend is in the layout."""
     known = {*PIPELINE, "capture", *TOP, *EVERYONE_USES}

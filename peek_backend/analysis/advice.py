@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from peek_backend.model import BreakInfo
+from ..model import BreakInfo
 
 _UNBACKED = (
     "torch._dynamo.config.capture_scalar_outputs = True keeps the value in the graph, as an unbacked symbol; tell its range with "

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from peek_backend.model import (
+from ..model import (
     AliasedOutput,
     CaptureRecord,
     Dim,
@@ -19,8 +19,7 @@ from peek_backend.model import (
     ValueInfo,
     iter_refs,
 )
-from peek_backend.model.graph import results_of
-
+from ..model.graph import results_of
 from .totals import hints as hints_of
 from .totals import is_op, nbytes, nbytes_at, users
 

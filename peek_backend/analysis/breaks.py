@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from peek_backend.model import BreakInfo, CaptureRecord, FrameRecord, GraphRecord, StackFrame
-
+from ..model import BreakInfo, CaptureRecord, FrameRecord, GraphRecord, StackFrame
 from .advice import rewrites
 from .stats import break_place, captured_graphs
 from .totals import is_op, with_children

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from peek_backend.errors import PeekError, unknown_name
-from peek_backend.model import (
+from ..errors import PeekError, unknown_name
+from ..model import (
     CaptureRecord,
     Dim,
     GraphRecord,
@@ -25,7 +25,6 @@ from peek_backend.model import (
     iter_tensors,
     node_refs,
 )
-
 from .dims import Number, evaluate, symbols_in
 from .folding import Folding
 from .stats import captured_graphs

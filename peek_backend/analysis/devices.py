@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from peek_backend.errors import PeekError, unknown_name
-from peek_backend.model.dtypes import DTYPES
+from ..errors import PeekError, unknown_name
+from ..model.dtypes import DTYPES
 
 _GIGA, _TERA, _GIB = 10**9, 10**12, 2**30
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Union
 
-from peek_backend.model.values import Dim
+from ..model.values import Dim
 
 Number = Union[int, float, bool]
 

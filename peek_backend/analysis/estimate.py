@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from peek_backend.model import (
+from ..model import (
     CaptureRecord,
     Dim,
     GraphRecord,
@@ -25,8 +25,7 @@ from peek_backend.model import (
     iter_tensors,
     node_refs,
 )
-from peek_backend.passes.kinds import node_kind
-
+from ..passes.kinds import node_kind
 from .cost import Sizes
 from .dims import product
 from .functional import is_in_place

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from peek_backend.model import CaptureRecord, HeldTensor
+from ..model import CaptureRecord, HeldTensor
 
 MOST_RUNS = 3
 """Runs of numbers that a label names; the others are ``…``."""

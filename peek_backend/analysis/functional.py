@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from peek_backend.model import CaptureRecord, GraphRecord, Leaf, NodeRecord
-from peek_backend.model.inplace import IN_PLACE_FUNCTIONS
-
+from ..model import CaptureRecord, GraphRecord, Leaf, NodeRecord
+from ..model.inplace import IN_PLACE_FUNCTIONS
 from .autograd import sibling
 from .provenance import Provenance
 

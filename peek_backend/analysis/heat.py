@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from peek_backend.errors import PeekError, unknown_name
-from peek_backend.model import CaptureRecord, Dim, GraphRecord, NodeCost, NodeRecord
-
+from ..errors import PeekError, unknown_name
+from ..model import CaptureRecord, Dim, GraphRecord, NodeCost, NodeRecord
 from .cost import Sizes
 from .estimate import estimated, is_priced
 from .memory import Timeline, timeline

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from peek_backend.errors import unknown_name
-from peek_backend.model import CaptureRecord, Dim, GraphRecord, NodeRecord, TensorMeta, TupleInfo
-from peek_backend.model.graph import results_of
-
+from ..errors import unknown_name
+from ..model import CaptureRecord, Dim, GraphRecord, NodeRecord, TensorMeta, TupleInfo
+from ..model.graph import results_of
 from .autograd import sibling
 from .cost import Sizes, costed, folding_of, held_of
 from .folding import Folding

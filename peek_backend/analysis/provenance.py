@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from msgspec import Struct
 
-from peek_backend.errors import PeekError, unknown_name
-from peek_backend.model import CaptureRecord, GraphRecord, NodeRecord
-from peek_backend.model.graph import keyed
+from ..errors import PeekError, unknown_name
+from ..model import CaptureRecord, GraphRecord, NodeRecord
+from ..model.graph import keyed
 
 Place = tuple[str, int]
 """A node of a capture: its graph's key, its index."""

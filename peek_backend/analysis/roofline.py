@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from peek_backend.model import (
+from ..model import (
     CaptureRecord,
     GraphRecord,
     NodeRecord,
@@ -23,7 +23,6 @@ from peek_backend.model import (
     iter_tensors,
     node_refs,
 )
-
 from .cost import PricedOp, Sizes, costed, folding_of, priced_ops
 from .devices import Device
 from .memory import Timeline

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from peek_backend.model import BreakInfo, CaptureRecord, GraphRecord
-
+from ..model import BreakInfo, CaptureRecord, GraphRecord
 from .totals import dynamic_symbols, inputs_of, is_op, with_children
 
 CAPTURED = ("dynamo", "fx")

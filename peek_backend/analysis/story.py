@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from peek_backend.model import CaptureRecord, FailedGuard, FrameRecord, RecompileInfo
+from ..model import CaptureRecord, FailedGuard, FrameRecord, RecompileInfo
 
 
 class Seen(NamedTuple):

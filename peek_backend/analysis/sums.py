@@ -10,8 +10,7 @@ import ast
 from collections.abc import Iterable
 from functools import lru_cache
 
-from peek_backend.model import Dim
-
+from ..model import Dim
 from .dims import MAX_TEXT
 
 Monomial = tuple[tuple[str, int], ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from peek_backend.model import CaptureRecord, Phase
+from ..model import CaptureRecord, Phase
 
 PHASES = {"dynamo": "Dynamo", "aot": "AOTAutograd", "inductor": "Inductor", "codegen": "codegen"}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from peek_backend.model import (
+from ..model import (
     Dim,
     GraphRecord,
     NodeRecord,
@@ -21,7 +21,6 @@ from peek_backend.model import (
     iter_tensors,
     node_refs,
 )
-
 from .dims import Number, evaluate, product, symbols_in
 
 # Bytes of one element as torch.dtype.itemsize has them; the sub-byte types pack several numbers into one.

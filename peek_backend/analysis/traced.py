@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from peek_backend.model import CaptureRecord, Dim, GraphRecord, NodeCost, NodeRecord
-
+from ..model import CaptureRecord, Dim, GraphRecord, NodeCost, NodeRecord
 from .cost import Sizes
 
 

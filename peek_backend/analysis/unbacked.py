@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from peek_backend.model import (
+from ..model import (
     Fact,
     GraphRecord,
     NodeRecord,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from peek_backend.model import CaptureRecord, FailedGuard, GraphRecord, GuardInfo, RecompileInfo
-
+from ..model import CaptureRecord, FailedGuard, GraphRecord, GuardInfo, RecompileInfo
 from .stats import captured_graphs
 from .story import Seen, seen
 

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from peek_backend.model import CaptureRecord, Fact, GraphRecord, NodeRecord, SymbolInfo, TensorMeta
-
+from ..model import CaptureRecord, Fact, GraphRecord, NodeRecord, SymbolInfo, TensorMeta
 from .dims import short_floats
 from .stats import captured_graphs
 from .unbacked import origin

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from peek_backend.model.snapshot import Graph, Place, Snapshot
-
+from ..model.snapshot import Graph, Place, Snapshot
 from .cuts import fold_cuts
 from .edits import Diff, Edit, GraphDiff
 from .environments import differences

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from peek_backend.model.snapshot import Snapshot
-
+from ..model.snapshot import Snapshot
 from .edits import Edit, GraphDiff
 from .texts import few
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from peek_backend.model.snapshot import Graph, Place
+from ..model.snapshot import Graph, Place
 
 FAIL: dict[str, str] = {
     "break:added": "new graph break",

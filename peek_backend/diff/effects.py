@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from peek_backend.model.inplace import IN_PLACE_FUNCTIONS
+from ..model.inplace import IN_PLACE_FUNCTIONS
 
 # Results depend on the state of the random generator, so on the order among themselves.
 _RANDOM = frozenset(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from peek_backend.model.snapshot import Snapshot
-
+from ..model.snapshot import Snapshot
 from .edits import GraphDiff
 from .inputs import is_argument
 

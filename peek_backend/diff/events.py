@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from peek_backend.model.snapshot import Break, Skipped, Snapshot
-
+from ..model.snapshot import Break, Skipped, Snapshot
 from .edits import Edit
 from .texts import place_key
 

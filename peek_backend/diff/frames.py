@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from peek_backend.model.snapshot import Graph, Skipped, Snapshot
+from ..model.snapshot import Graph, Skipped, Snapshot
 
 MAX_PAIRS = 10_000
 """Most pairs of frames that are looked at."""

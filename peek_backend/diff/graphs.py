@@ -14,11 +14,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from peek_backend.model.snapshot import Body, Call, Graph, Input, Node, Type
-from peek_backend.passes.volatile import is_same_but_volatile
-from peek_backend.snapshot.graphfile_print import fill
-from peek_backend.snapshot.graphfile_types import type_text
-
+from ..model.snapshot import Body, Call, Graph, Input, Node, Type
+from ..passes.volatile import is_same_but_volatile
+from ..snapshot.graphfile_print import fill
+from ..snapshot.graphfile_types import type_text
 from .edits import Edit, GraphDiff, Pairs
 from .inputs import is_argument, match_inputs
 from .match import Interner, Matching, Side, longest_increasing

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from peek_backend.model.snapshot import Input, SymType, TensorType, Type
-
+from ..model.snapshot import Input, SymType, TensorType, Type
 from .modules import renamed_path
 
 

@@ -19,8 +19,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
-from peek_backend.model.snapshot import Body, Call, Graph, Input, Node, TupleType
-
+from ..model.snapshot import Body, Call, Graph, Input, Node, TupleType
 from .effects import is_impure, is_view, writes_first
 from .modules import renamed_path
 

@@ -6,8 +6,7 @@ from collections import defaultdict
 
 from msgspec import Struct
 
-from peek_backend.model.snapshot import Graph, Node
-
+from ..model.snapshot import Graph, Node
 from .edits import Diff, Edit, GraphDiff
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
-from peek_backend.model.snapshot import Input
+from ..model.snapshot import Input
 
 
 def renamed_modules(old: Sequence[Input], new: Sequence[Input]) -> dict[str, str]:

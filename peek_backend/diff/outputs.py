@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import NamedTuple
 
-from peek_backend.model.snapshot import SLOT, Call
-from peek_backend.snapshot.graphfile_text import Operand, argument_texts, read_template
+from ..model.snapshot import SLOT, Call
+from ..snapshot.graphfile_text import Operand, argument_texts, read_template
 
 SAVED, GRADIENTS = "saved=[", "gradients={"
 

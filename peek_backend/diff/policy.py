@@ -14,8 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from peek_backend.errors import PeekError, unknown_name
-
+from ..errors import PeekError, unknown_name
 from .edits import FAIL, INFO, WARN, Edit
 
 LEVELS = ("ops", "stats")

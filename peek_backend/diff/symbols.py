@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from peek_backend.analysis.dims import same
-from peek_backend.model.snapshot import (
+from ..analysis.dims import same
+from ..model.snapshot import (
     Graph,
     Input,
     NoneType,
@@ -25,12 +25,11 @@ from peek_backend.model.snapshot import (
     TupleType,
     Type,
 )
-from peek_backend.model.values import Dim
-from peek_backend.passes.expressions import Expressions
-from peek_backend.passes.volatile import VOLATILE
-from peek_backend.snapshot.graphfile_symbols import IN_TEMPLATE, symbols_in_text
-from peek_backend.snapshot.graphfile_text import SYMBOL
-
+from ..model.values import Dim
+from ..passes.expressions import Expressions
+from ..passes.volatile import VOLATILE
+from ..snapshot.graphfile_symbols import IN_TEMPLATE, symbols_in_text
+from ..snapshot.graphfile_text import SYMBOL
 from .edits import Edit
 
 _BOUNDS = re.compile(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from peek_backend.model.snapshot import SLOT, Body, Graph, Node, Place, Type
-from peek_backend.snapshot.graphfile_text import operand_name
-from peek_backend.snapshot.graphfile_types import type_text
+from ..model.snapshot import SLOT, Body, Graph, Node, Place, Type
+from ..snapshot.graphfile_text import operand_name
+from ..snapshot.graphfile_types import type_text
 
 MAX_NAMED = 3
 """Names that one edit tells; of more the count."""

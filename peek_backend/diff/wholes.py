@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import accumulate
 
-from peek_backend.model.snapshot import Graph
-
+from ..model.snapshot import Graph
 from .edits import Edit, GraphDiff
 from .modules import renamed_path
 from .texts import few, owner

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from peek_backend.model import (
+from ..model import (
     BreakInfo,
     CaptureRecord,
     Environment,
@@ -22,9 +22,8 @@ from peek_backend.model import (
     RecompileInfo,
     iter_tensors,
 )
-from peek_backend.model import snapshot as m
-from peek_backend.snapshot.graphfile_header import UNKNOWN
-
+from ..model import snapshot as m
+from ..snapshot.graphfile_header import UNKNOWN
 from .aliases import without_addresses, without_resume
 from .canonical_graph import GraphBuilder, input_names
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import ClassVar
 
-from peek_backend.model import (
+from ..model import (
     Arg,
     GraphRecord,
     Leaf,
@@ -27,11 +27,10 @@ from peek_backend.model import (
     TupleInfo,
     ValueInfo,
 )
-from peek_backend.model import snapshot as m
-from peek_backend.model.dtypes import DTYPES
-from peek_backend.model.values import Dim
-from peek_backend.snapshot.graphfile_text import SYMBOL, keyword, string
-
+from ..model import snapshot as m
+from ..model.dtypes import DTYPES
+from ..model.values import Dim
+from ..snapshot.graphfile_text import SYMBOL, keyword, string
 from .aliases import alias, op_name, without_addresses
 from .expressions import Expressions, symbols_in
 

@@ -9,7 +9,7 @@ import re
 
 from msgspec.structs import replace
 
-from peek_backend.model.snapshot import Call, Entry, Graph, Node, ScalarType, Snapshot, Type
+from ..model.snapshot import Call, Entry, Graph, Node, ScalarType, Snapshot, Type
 
 VOLATILE = '"<volatile>"'
 _MARK = re.compile(r'repr\("<volatile>"\)')

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from peek_backend.analysis.cost import (
+from ..analysis.cost import (
     Costs,
     ModuleCost,
     Sizes,
@@ -17,10 +17,9 @@ from peek_backend.analysis.cost import (
     missing_backwards,
     symbols_by_name,
 )
-from peek_backend.analysis.dims import symbols_in
-from peek_backend.errors import unknown_name
-from peek_backend.model import CaptureRecord, Dim, FrameRecord
-
+from ..analysis.dims import symbols_in
+from ..errors import unknown_name
+from ..model import CaptureRecord, Dim, FrameRecord
 from .escape import cut, width
 from .fitting import fitted
 from .labels import bytes_text, place_text, plural

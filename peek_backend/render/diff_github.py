@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from peek_backend.diff.verdict import LEVELS, Finding, Verdict
-
+from ..diff.verdict import LEVELS, Finding, Verdict
 from .diff_lines import change, group_place, notes, place_text, subject, where, words
 from .escape import visible
 

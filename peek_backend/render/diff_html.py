@@ -11,10 +11,9 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from peek_backend.diff.edits import Diff
-from peek_backend.diff.verdict import Finding, Verdict
-from peek_backend.errors import PeekError
-
+from ..diff.edits import Diff
+from ..diff.verdict import Finding, Verdict
+from ..errors import PeekError
 from .diff_lines import change, counts, group_place, place_text, remarks, subject, where, words
 from .diff_picture import diff_dot
 from .diff_text import MARKS

@@ -25,9 +25,9 @@ from __future__ import annotations
 import json
 import math
 
-from peek_backend.diff.edits import KINDS, Diff, Edit
-from peek_backend.diff.verdict import Finding, Verdict
-from peek_backend.model.snapshot import Place
+from ..diff.edits import KINDS, Diff, Edit
+from ..diff.verdict import Finding, Verdict
+from ..model.snapshot import Place
 
 VERSION = 1
 

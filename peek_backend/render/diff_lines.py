@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from peek_backend.diff.edits import KINDS, Edit, Group
-from peek_backend.diff.verdict import Finding, Verdict
-from peek_backend.model.snapshot import Place
-
+from ..diff.edits import KINDS, Edit, Group
+from ..diff.verdict import Finding, Verdict
+from ..model.snapshot import Place
 from .labels import plural
 
 _COUNTED = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from peek_backend.diff.verdict import Finding, Verdict
-
+from ..diff.verdict import Finding, Verdict
 from .diff_lines import change, counts, group_place, place_text, remarks, subject, where, words
 from .diff_text import MARKS
 from .escape import markdown, markdown_code

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import graphviz
 
-from peek_backend.diff.edits import Diff, pattern
-
+from ..diff.edits import Diff, pattern
 from .diff_view import SIGNS, Panel, Row, folds, panels
 from .dot_labels import FONT, SMALL, TITLE
 from .escape import cut, cut_middle, html_text

@@ -6,8 +6,7 @@ import shlex
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from peek_backend.diff.verdict import Finding, Verdict
-
+from ..diff.verdict import Finding, Verdict
 from .diff_lines import (
     change,
     counts,

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from peek_backend.diff.edits import INFO, KINDS, Diff, Edit, GraphDiff
-from peek_backend.diff.merged import MergedGraph, MergedNode, merged_graph
-from peek_backend.model.snapshot import Body, Graph, Node
-from peek_backend.snapshot.graphfile import fill, type_text
-from peek_backend.snapshot.graphfile_text import label_name, operand_name
+from ..diff.edits import INFO, KINDS, Diff, Edit, GraphDiff
+from ..diff.merged import MergedGraph, MergedNode, merged_graph
+from ..model.snapshot import Body, Graph, Node
+from ..snapshot.graphfile import fill, type_text
+from ..snapshot.graphfile_text import label_name, operand_name
 
 SIGNS = {"same": " ", "added": "+", "removed": "−", "changed": "~"}
 """A mark as a sign, so that no colour stands alone."""

@@ -10,17 +10,16 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 
-from peek_backend.analysis import breaks as breaks_of
-from peek_backend.analysis import values
-from peek_backend.analysis.stats import captured_graphs
-from peek_backend.analysis.story import stories
-from peek_backend.analysis.why import why
-from peek_backend.errors import PeekError, nearest
-from peek_backend.model import (
+from ..analysis import breaks as breaks_of
+from ..analysis import values
+from ..analysis.stats import captured_graphs
+from ..analysis.story import stories
+from ..analysis.why import why
+from ..errors import PeekError, nearest
+from ..model import (
     CaptureRecord,
     GraphRecord,
 )
-
 from . import explain_sections as sections
 from .escape import visible
 from .labels import name_text, place_text

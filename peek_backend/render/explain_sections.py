@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from peek_backend.analysis import breaks as breaks_of
-from peek_backend.analysis.stats import captured_graphs, stats
-from peek_backend.analysis.story import Story, cause, stories
-from peek_backend.analysis.times import PHASES, by_phase, recompile_share, spent
-from peek_backend.analysis.values import Failure, Value
-from peek_backend.analysis.why import Why, of_symbol
-from peek_backend.model import (
+from ..analysis import breaks as breaks_of
+from ..analysis.stats import captured_graphs, stats
+from ..analysis.story import Story, cause, stories
+from ..analysis.times import PHASES, by_phase, recompile_share, spent
+from ..analysis.values import Failure, Value
+from ..analysis.why import Why, of_symbol
+from ..model import (
     NOT_CALLED,
     NOTHING_CAPTURED,
     BreakInfo,
@@ -30,7 +30,6 @@ from peek_backend.model import (
     StackFrame,
     SymbolInfo,
 )
-
 from .labels import name_text, place_text, plural
 from .pages import Page
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from peek_backend.analysis.totals import is_op
-from peek_backend.passes.hierarchy import Item, Module, is_inline, nodes_of
-
+from ..analysis.totals import is_op
+from ..passes.hierarchy import Item, Module, is_inline, nodes_of
 from .labels import name_text
 from .view import GraphView
 

@@ -15,8 +15,8 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from peek_backend.analysis.dims import broadcast_dims, memory_format
-from peek_backend.model import (
+from ..analysis.dims import broadcast_dims, memory_format
+from ..model import (
     Arg,
     Dim,
     GraphRecord,
@@ -33,7 +33,7 @@ from peek_backend.model import (
     TupleInfo,
     ValueInfo,
 )
-from peek_backend.model.dtypes import DTYPES
+from ..model.dtypes import DTYPES
 
 MAX_NAME = 80
 """Characters of a name or target that a label shows."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from peek_backend.analysis.stats import Stats, break_place, stats
-from peek_backend.model import BreakInfo, CaptureRecord, FrameRecord, GraphRecord, RecompileInfo
-
+from ..analysis.stats import Stats, break_place, stats
+from ..model import BreakInfo, CaptureRecord, FrameRecord, GraphRecord, RecompileInfo
 from . import labels
 from .escape import markdown as escape
 from .escape import markdown_code as code

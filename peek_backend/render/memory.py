@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from peek_backend.analysis.memory import Alive, Timeline
-
+from ..analysis.memory import Alive, Timeline
 from .fitting import fitted
 from .labels import bytes_text, node_target_text, place_text
 from .memory_svg import memory_svg

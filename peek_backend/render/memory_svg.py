@@ -10,8 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
-from peek_backend.analysis.memory import KINDS, Timeline
-
+from ..analysis.memory import KINDS, Timeline
 from .escape import cut
 from .labels import bytes_text, node_target_text, place_text, plural
 from .theme import LIGHT, dark_style

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from peek_backend.model import GraphRecord
-from peek_backend.passes.hierarchy import Module
-from peek_backend.passes.kinds import node_kind
-from peek_backend.passes.picture import Box, Cluster, Picture, draw
-from peek_backend.passes.repeats import Repeat
-from peek_backend.passes.selection import Choice
-
+from ..model import GraphRecord
+from ..passes.hierarchy import Module
+from ..passes.kinds import node_kind
+from ..passes.picture import Box, Cluster, Picture, draw
+from ..passes.repeats import Repeat
+from ..passes.selection import Choice
 from . import labels
 from .escape import mermaid
 from .theme import LIGHT

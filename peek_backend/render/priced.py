@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, costs, resolved
-from peek_backend.analysis.devices import Device, device_named
-from peek_backend.analysis.memory import Timeline, timeline
-from peek_backend.analysis.roofline import Roofline, roofline
-from peek_backend.model import CaptureRecord, Dim
-
+from ..analysis.cost import Costs, ModuleCost, Sizes, by_module, costs, resolved
+from ..analysis.devices import Device, device_named
+from ..analysis.memory import Timeline, timeline
+from ..analysis.roofline import Roofline, roofline
+from ..model import CaptureRecord, Dim
 from . import cost as text
 from .fitting import wrapped
 from .memory import alive_table, memory_data, memory_svg, memory_text

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from peek_backend.analysis.roofline import Bound, Roofline
-
+from ..analysis.roofline import Bound, Roofline
 from .fitting import fitted
 from .labels import bytes_text, plural, target_text
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from peek_backend.analysis.autograd import AutogradView, Saved, Tangent, saved_nodes
-from peek_backend.analysis.functional import InPlaceOp
-from peek_backend.analysis.provenance import Place, Provenance, Step, Trace
-from peek_backend.analysis.totals import hints, nbytes_at
-from peek_backend.model import CaptureRecord, GraphRecord, NodeRecord, Source, StageInfo
-
+from ..analysis.autograd import AutogradView, Saved, Tangent, saved_nodes
+from ..analysis.functional import InPlaceOp
+from ..analysis.provenance import Place, Provenance, Step, Trace
+from ..analysis.totals import hints, nbytes_at
+from ..model import CaptureRecord, GraphRecord, NodeRecord, Source, StageInfo
 from .escape import cut
 from .fit import NEVER
 from .fitting import table, wrapped

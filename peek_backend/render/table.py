@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from peek_backend.errors import unknown_name
-
+from ..errors import unknown_name
 from . import labels
 from .escape import MARKUP, cell_escape, cut, cut_middle, width
 from .fit import NEVER, share

@@ -10,10 +10,9 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from peek_backend.analysis.stats import Stats, stats
-from peek_backend.errors import PeekError, nearest
-from peek_backend.model import BreakInfo, CaptureRecord, FrameRecord, GraphRecord, Problem
-
+from ..analysis.stats import Stats, stats
+from ..errors import PeekError, nearest
+from ..model import BreakInfo, CaptureRecord, FrameRecord, GraphRecord, Problem
 from . import labels
 from .escape import cell_escape, cut_middle, visible, width
 from .escape import width as text_width

@@ -11,9 +11,8 @@ from itertools import groupby
 from pathlib import PurePath
 from urllib.parse import quote
 
-from peek_backend.analysis.totals import is_op
-from peek_backend.passes.hierarchy import Module, is_inline, nodes_of
-
+from ..analysis.totals import is_op
+from ..passes.hierarchy import Module, is_inline, nodes_of
 from . import labels
 from .escape import cut, osc8, visible, width
 from .fit import share

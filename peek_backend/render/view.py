@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from peek_backend.analysis.totals import (
+from ..analysis.totals import (
     dynamic_symbols,
     hints,
     inputs_of,
@@ -22,7 +22,7 @@ from peek_backend.analysis.totals import (
     used_symbols,
     users,
 )
-from peek_backend.model import (
+from ..model import (
     GraphRecord,
     NodeRecord,
     SizeInfo,
@@ -34,9 +34,8 @@ from peek_backend.model import (
     ValueInfo,
     iter_tensors,
 )
-from peek_backend.passes.hierarchy import Module, build_hierarchy, read_lists
-from peek_backend.passes.repeats import structure_keys
-
+from ..passes.hierarchy import Module, build_hierarchy, read_lists
+from ..passes.repeats import structure_keys
 from . import labels
 from .labels import Style
 

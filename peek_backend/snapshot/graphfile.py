@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from peek_backend.errors import PeekError
-from peek_backend.model.snapshot import Call, Node, Snapshot
-
+from ..errors import PeekError
+from ..model.snapshot import Call, Node, Snapshot
 from .graphfile_parse import parse_graph
 from .graphfile_print import FORMAT, fill, print_graph
 from .graphfile_text import Operand, read_template

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from peek_backend.errors import nearest
-
+from ..errors import nearest
 from .graphfile_text import QUOTED, Malformed, unquote
 
 LINES = ("name", "env", "stats", "cost", "note")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import NoReturn
 
-from peek_backend.errors import PeekError, nearest
-from peek_backend.model.snapshot import (
+from ..errors import PeekError, nearest
+from ..model.snapshot import (
     INPUT_KINDS,
     SKIPPED_STATES,
     SLOT,
@@ -29,7 +29,6 @@ from peek_backend.model.snapshot import (
     Symbol,
     Type,
 )
-
 from .graphfile_header import LINES, check_stats, read_cost, read_env
 from .graphfile_print import ARROW, FORMAT
 from .graphfile_symbols import first_use, symbols_used

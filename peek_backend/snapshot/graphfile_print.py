@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from peek_backend.model.snapshot import (
+from ..model.snapshot import (
     SKIPPED_STATES,
     SLOT,
     Body,
@@ -20,7 +20,6 @@ from peek_backend.model.snapshot import (
     Symbol,
     Type,
 )
-
 from .graphfile_text import body_name, field, label_name, operand_name, quoted, target_name
 from .graphfile_types import type_text
 

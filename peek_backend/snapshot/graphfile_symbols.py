@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from peek_backend.model.snapshot import (
+from ..model.snapshot import (
     Body,
     Graph,
     SizeType,

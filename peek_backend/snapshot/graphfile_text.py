@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from peek_backend.model.snapshot import SLOT
+from ..model.snapshot import SLOT
 
 MAX_DEPTH = 64
 """Levels of nesting in an argument or type."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from peek_backend.model.snapshot import (
+from ..model.snapshot import (
     NoneType,
     OpaqueType,
     ScalarType,
@@ -23,8 +23,7 @@ from peek_backend.model.snapshot import (
     TupleType,
     Type,
 )
-from peek_backend.model.values import Dim
-
+from ..model.values import Dim
 from .graphfile_text import MAX_DEPTH, QUOTED, STRING, Malformed, quoted, string, unquote
 
 _NAME = re.compile(r"[^\W\d](?:[\w.-]|:(?=\w))*")

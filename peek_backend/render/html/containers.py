@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from peek_backend.passes.hierarchy import Item, Module, walk
-from peek_backend.passes.repeats import Difference, Repeat, describe_run
-
+from ...passes.hierarchy import Item, Module, walk
+from ...passes.repeats import Difference, Repeat, describe_run
 from .. import labels
 from ..fold import equal_runs
 from ..view import GraphView

@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, to_builtins
 
-from peek_backend.model import CaptureRecord
-
+from ...model import CaptureRecord
 from ..escape import html_text as esc
 from .payload import clean, plain
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from peek_backend.analysis.stats import captured_graphs
-from peek_backend.diff.edits import Diff, Edit, Group
-from peek_backend.diff.verdict import Finding, Verdict
-from peek_backend.model import CaptureRecord, GraphRecord
-from peek_backend.passes.canonical import canonicalise
-
+from ...analysis.stats import captured_graphs
+from ...diff.edits import Diff, Edit, Group
+from ...diff.verdict import Finding, Verdict
+from ...model import CaptureRecord, GraphRecord
+from ...passes.canonical import canonicalise
 from .. import diff_lines as lines
 from .edits import PageDiff, PageEdit
 

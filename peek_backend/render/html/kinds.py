@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from peek_backend.model import GraphRecord
-from peek_backend.passes import kinds
-
+from ...model import GraphRecord
+from ...passes import kinds
 from ..theme import DARK, LIGHT, SPAN
 
 KINDS = [{"name": name, "title": title} for name, title in kinds.KINDS.items()]

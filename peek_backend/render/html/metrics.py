@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from peek_backend.analysis.cost import Costs, ModuleCost, Sizes, by_module, costs
-from peek_backend.analysis.estimate import estimated, is_priced
-from peek_backend.analysis.heat import alive_during
-from peek_backend.analysis.memory import Timeline, timeline
-from peek_backend.analysis.traced import in_numbers
-from peek_backend.errors import PeekError
-from peek_backend.model import CaptureRecord, Dim
-
+from ...analysis.cost import Costs, ModuleCost, Sizes, by_module, costs
+from ...analysis.estimate import estimated, is_priced
+from ...analysis.heat import alive_during
+from ...analysis.memory import Timeline, timeline
+from ...analysis.traced import in_numbers
+from ...errors import PeekError
+from ...model import CaptureRecord, Dim
 from .. import labels
 from ..cost import count_text, flops_text, parameters_text, ratio_text, size_text
 from .payload import clean

@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from peek_backend.analysis.breaks import BreakPlace, ops_by_frame, ranked
-from peek_backend.analysis.stats import Stats, captured_graphs, stats
-from peek_backend.analysis.story import Story, cause, stories
-from peek_backend.analysis.totals import dynamic_symbols, with_children
-from peek_backend.model import CaptureRecord, FrameRecord, Problem
-
+from ...analysis.breaks import BreakPlace, ops_by_frame, ranked
+from ...analysis.stats import Stats, captured_graphs, stats
+from ...analysis.story import Story, cause, stories
+from ...analysis.totals import dynamic_symbols, with_children
+from ...model import CaptureRecord, FrameRecord, Problem
 from .. import labels, table
 from ..escape import html_text as esc
 from ..labels import plural

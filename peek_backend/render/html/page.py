@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from peek_backend.model import CaptureRecord
-
+from ...model import CaptureRecord
 from .. import labels
 from ..escape import html_text as esc
 from ..view import GraphView

@@ -15,12 +15,12 @@ from typing import Any
 
 import msgspec
 
-from peek_backend.analysis.advice import rewrites
-from peek_backend.analysis.autograd import AutogradView, Saved, autograd_views
-from peek_backend.analysis.dims import short_floats
-from peek_backend.analysis.totals import nbytes_at
-from peek_backend.analysis.why import is_size, of_symbol
-from peek_backend.model import (
+from ...analysis.advice import rewrites
+from ...analysis.autograd import AutogradView, Saved, autograd_views
+from ...analysis.dims import short_floats
+from ...analysis.totals import nbytes_at
+from ...analysis.why import is_size, of_symbol
+from ...model import (
     CaptureRecord,
     GraphRecord,
     NodeRecord,
@@ -31,10 +31,9 @@ from peek_backend.model import (
     iter_tensors,
     node_refs,
 )
-from peek_backend.model.graph import body_key
-from peek_backend.passes.hierarchy import is_inline, nodes_of
-from peek_backend.snapshot.jsonfile import OPCODES
-
+from ...model.graph import body_key
+from ...passes.hierarchy import is_inline, nodes_of
+from ...snapshot.jsonfile import OPCODES
 from .. import labels
 from ..escape import visible
 from ..view import GraphView
