@@ -35,6 +35,6 @@ def test_its_snapshots_are_in_order():
     from peek_backend.diff import Policy
     from peek_backend.snapshot.graphfile import read_graph
 
-    where = Project(walk.FOLDER, Policy(), (walk.FOLDER / "tests/__graphs__",))
+    where = Project(walk.FOLDER, Policy(), (walk.FOLDER / "tests/__graphs__",), (walk.FOLDER,))
     assert len(where.slots) == 3
     assert [why for slot in where.slots if (why := why_obsolete(slot, read_graph(slot.path), where))] == []
