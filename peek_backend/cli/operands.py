@@ -100,15 +100,15 @@ def _tops(folder: Path) -> list[Path]:
     return [folder / mirror.relative_to(folder.resolve())] if mirror.is_relative_to(folder.resolve()) else []
 
 
-def _is_pinned(name: str) -> bool:
-    """Whether a file that git lists below the current folder is in a snapshot folder of the project."""
+def _pinned(names: Sequence[str]) -> list[str]:
+    """Of the files that git lists below the current folder those that are in a snapshot folder of the project."""
     here = Path.cwd().resolve()
     root = project_root(here)
     policy = project_policy(root)
     mirror = mirror_of(root, policy)
     if mirror is None:
-        return policy.dir in PurePosixPath(name).parts
-    return (here / name).is_relative_to(mirror)
+        return [name for name in names if policy.dir in PurePosixPath(name).parts]
+    return [name for name in names if (here / name).is_relative_to(mirror)]
 
 
 def read_snapshot(path: Path) -> Snapshot:
@@ -170,7 +170,7 @@ def _in_git(text: str) -> Side:
     prefix = "" if path == "." else f"{path}/"
     wanted = [name for name in names if name.endswith(SUFFIX) and f"{PENDING}/" not in name]
     if path == ".":
-        wanted = [name for name in wanted if _is_pinned(name)]
+        wanted = _pinned(wanted)
     files = {n.removeprefix(prefix): _blob(commit, n, f"{revision}:{n}") for n in wanted}
     return Side(text, Path(path), files, revision=commit)
 
