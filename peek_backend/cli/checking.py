@@ -9,7 +9,7 @@ import ast
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from ..diff import Diff, Policy, Verdict, compare, verdict
@@ -35,21 +35,22 @@ class Project:
     @property
     def slots(self) -> list[Slot]:
         slots = [slot for base in self.bases for slot in snapshots_in(base)]
-        return [slot for slot in slots if self._is_asked(slot) and not ("/" in slot.group and self._mirror)]
+        return [slot for slot in slots if self._is_asked(slot) and not ("/" in slot.group and self.mirror)]
 
     @property
     def waiting(self) -> list[Slot]:
         return [slot for base in self.bases for slot in pending_in(base) if self._is_asked(slot)]
 
-    @property
-    def _mirror(self) -> Path | None:
+    @cached_property
+    def mirror(self) -> Path | None:
+        """The one folder of all snapshots, where the policy names one."""
         return mirror_of(self.root.resolve(), self.policy)
 
     def _is_asked(self, slot: Slot) -> bool:
         """Whether a snapshot, what waits for it, its folder or its test is below what was asked for."""
         places = [slot.base, slot.path, slot.pending]
-        if self._mirror is not None:
-            places.append(self.root.resolve() / slot.base.relative_to(self._mirror))
+        if self.mirror is not None:
+            places.append(self.root.resolve() / slot.base.relative_to(self.mirror))
         return any(place.is_relative_to(asked) for asked in self.asked for place in places)
 
 
@@ -132,7 +133,7 @@ def _no_program(found: Snapshot | None, root: Path) -> str:
 
 def _test_file(slot: Slot, where: Project) -> Path | None:
     """The test module of a snapshot: beside the snapshot folder, or at the same place below the project's top."""
-    mirror = mirror_of(where.root.resolve(), where.policy)
+    mirror = where.mirror
     folder = slot.base.parent if mirror is None else where.root / slot.base.relative_to(mirror)
     exact = folder / f"{slot.group}.py"
     if exact.exists():
