@@ -77,13 +77,11 @@ def _list_row(key: str, graph: GraphRecord) -> tuple[str, str, str, str, str]:
 
 def _break_words(event: BreakInfo | None) -> str:
     """``break: GB0059``; torch gives no id to some, which go by their line."""
-    if event is None or event.id:
-        return f"break: {event.id}" if event is not None else ""
-    return (
-        f"break at {labels.place_text(event.stack[-1].file, event.stack[-1].line)}"
-        if event.stack
-        else "break"
-    )
+    if event is None:
+        return ""
+    if event.id or not event.stack:
+        return f"break: {event.id}" if event.id else "break"
+    return f"break at {labels.place_text(event.stack[-1].file, event.stack[-1].line)}"
 
 
 def find_graph(record: CaptureRecord, key: str) -> int:
