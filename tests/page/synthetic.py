@@ -391,12 +391,7 @@ def fan_out(width: int = 10) -> CaptureRecord:
     for part in parts:
         y = b.op("torch.tanh", (y,), wide, 3, "y = torch.tanh(y) + part")
         y = b.op("operator.add", (y, part), wide, 3, "y = torch.tanh(y) + part")
-    b.module = ""
-    b.add("output", "output", ((y,),), None, None)
-    graph = GraphRecord(
-        "0/0", "dynamo", tuple(b.nodes), (), name="fan", file=FILE, line=1, modules={"block": "Block"}
-    )
-    return replace(capture(20), graphs=(graph,), frames=(), breaks=(), recompiles=())
+    return _of_block(b, y, "fan")
 
 
 def late_mask(steps: int = 8) -> CaptureRecord:
@@ -411,9 +406,14 @@ def late_mask(steps: int = 8) -> CaptureRecord:
     for _ in range(steps):
         y = b.op("torch.tanh", (y,), wide, 3, "y = torch.tanh(y)")
     y = b.op("operator.add", (y, mask), wide, 4, "y = y + mask")
+    return _of_block(b, y, "late")
+
+
+def _of_block(b: Builder, result: Leaf, name: str) -> CaptureRecord:
+    """A capture of one graph, all in one module, that gives ``result``; nothing else happened."""
     b.module = ""
-    b.add("output", "output", ((y,),), None, None)
+    b.add("output", "output", ((result,),), None, None)
     graph = GraphRecord(
-        "0/0", "dynamo", tuple(b.nodes), (), name="late", file=FILE, line=1, modules={"block": "Block"}
+        "0/0", "dynamo", tuple(b.nodes), (), name=name, file=FILE, line=1, modules={"block": "Block"}
     )
     return replace(capture(20), graphs=(graph,), frames=(), breaks=(), recompiles=())
