@@ -525,24 +525,23 @@ graph f
     assert [edit.kind for edit in edits(two, two.replace("], 0)", "], 1)"))] == ["op:constant"]
 
 
-RESUMED = """\
+BEFORE_RESUME = """\
 graph Net.forward
   in   x: f32[4]
   %sin = .sin(x)  f32[4]
   out  %sin
 break gb0170  f.py:forward  if x.mean() > 1:   Data-dependent branching
+"""
+RESUMED = f"""\
+{BEFORE_RESUME}\
 graph Net.forward ▸ resume#1
   in   x: f32[4]
   %mul = operator.mul(x, 2)  f32[4]
   %cos = .cos(%mul)  f32[4]
   out  %cos
 """
-RESUMED_BROKEN = """\
-graph Net.forward
-  in   x: f32[4]
-  %sin = .sin(x)  f32[4]
-  out  %sin
-break gb0170  f.py:forward  if x.mean() > 1:   Data-dependent branching
+RESUMED_BROKEN = f"""\
+{BEFORE_RESUME}\
 graph Block.forward
   in   x: f32[4]
   %mul = operator.mul(x, 2)  f32[4]
