@@ -401,6 +401,8 @@ class Ledger:
     def _sizes(
         self, frame: Frame, failed: Sequence[FailedGuard], local_values: dict[str, Any]
     ) -> tuple[str, ...]:
+        if not failed:  # no guard to advise on
+            return ()
         before = self._closest(frame.compiles, failed)
         return changed_sizes(before, local_values, frame.positions) if before is not None else ()
 
@@ -568,16 +570,15 @@ class Ledger:
                 if text
             ]
             seen = {k: set(v) for k, v in frame.values.items()}
-            attempt = self._attempt(frame, call, explained(failed, seen))
-            why = attempt.failed[0].text if failed else "it had not been compiled before"
-            callers = attempt.callers
+            ordered, callers = explained(failed, seen), _places(call.callers)
+            why = ordered[0].text if ordered else "it had not been compiled before"
             told, name = frame.forbidden, f"torch.compiler.set_stance({call.stance!r})"
             if call.raises and not told.error:
                 told.error, told.user = (
                     f"{name} lets nothing new be compiled: {why}",
                     callers[-1] if callers else None,
                 )
-                told.fix = self._advice(frame, attempt)
+                told.fix = self._advice(frame, self._attempt(frame, call, ordered))
             elif not call.raises:
                 told.eager_calls += 1
                 at = f", at {callers[-1].place}" if callers else ""
