@@ -22,9 +22,11 @@ from ..model import (
     NodeCost,
     NodeRecord,
     SymbolInfo,
+    iter_refs,
     iter_tensors,
     node_refs,
 )
+from ..model.graph import results_of
 from .dims import Number, evaluate, symbols_in
 from .folding import Folding
 from .stats import captured_graphs
@@ -184,8 +186,7 @@ def missing_backwards(record: CaptureRecord) -> list[tuple[str, str]]:
 
 
 def _asks_for_gradient(graph: GraphRecord) -> bool:
-    end = next((n for n in reversed(graph.nodes) if n.op == "output"), None)
-    returned = [graph.nodes[i] for i in node_refs(end)] if end is not None else []
+    returned = [graph.nodes[i] for result in results_of(graph) for i in iter_refs(result)]
     return any(meta.requires_grad for node in returned for meta in iter_tensors(node.value))
 
 
