@@ -109,6 +109,7 @@ class Provenance:
                         yield (key, twin.index), note
 
     def _closure(self, start: Iterable[Place], step: Callable[[Place], Iterable[Place]]) -> dict[Place, None]:
+        first = set(start)
         seen = dict.fromkeys(start)
         waiting = list(seen)
         while waiting:
@@ -116,7 +117,7 @@ class Provenance:
                 if place not in seen:
                     seen[place] = None
                     waiting.append(place)
-        return {p: None for p in seen if p not in set(start)}
+        return {p: None for p in seen if p not in first}
 
     def _steps(self, places: Iterable[Place], notes: Mapping[Place, str] | None = None) -> tuple[Step, ...]:
         return in_order([self._step(p, (notes or {}).get(p, "")) for p in places])
