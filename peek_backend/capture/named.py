@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -56,14 +57,10 @@ def _taking(given: _Input, placeholders: Sequence[NodeRecord]) -> list[NodeRecor
     """The placeholders that an input came in by: those of its path, else the only one that is like it."""
     alike = [n for n in placeholders if _symbols(given.spec, n.value)]
     paths = [tuple(_words((n.source.input if n.source is not None else None) or "")) for n in alike]
-    for matches in (_same, _ends_alike):
+    for matches in (operator.eq, _ends_alike):
         if found := [n for n, path in zip(alike, paths, strict=True) if matches(path, given.words)]:
             return found
     return alike if len(alike) == 1 else []
-
-
-def _same(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
-    return a == b
 
 
 def _ends_alike(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
