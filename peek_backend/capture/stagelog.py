@@ -191,7 +191,6 @@ class LogReader:
 
     def _with_counts(self, stage: str, record: GraphRecord, info: StageInfo) -> StageInfo:
         """Which outputs of a forward are saved: those after the ones that the backward's inputs do not name."""
-        self._records.setdefault(stage, record)
         if stage != "backward" or (forward := self._records.get("forward")) is None:
             return info
         count = _forward_outputs(forward, record)
