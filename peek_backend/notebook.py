@@ -8,8 +8,7 @@ from pathlib import Path
 from .errors import PeekError
 from .export import draw, source_texts
 from .model import CaptureRecord
-
-FOLDER = Path("peek-out")
+from .snapshot.journal import FOLDER
 
 
 def bundle(record: CaptureRecord) -> dict[str, str]:
@@ -33,7 +32,7 @@ def _write(html: str) -> str:
     """Keep a page that is too big for a cell; equal pages share a file. Returns its name, relative to the notebook."""
     from .snapshot.atomic import write_text
 
-    path = FOLDER / f"record-{hashlib.sha256(html.encode()).hexdigest()[:10]}.html"
+    path = Path(FOLDER) / f"record-{hashlib.sha256(html.encode()).hexdigest()[:10]}.html"
     try:
         write_text(path, html)
     except PeekError as error:
