@@ -231,6 +231,12 @@ def only(graph_, target):
     return rows[0]
 
 
+def asked(kind, text, code, **more):
+    """The symbol of a size of 5, of which ``code`` asked what ``text`` says."""
+    cause = Fact(kind, text, StackFrame("/src/m.py", 7, "f", code))
+    return symbol("s0", "x.shape[0]", hint=5, facts=(cause,), **more)
+
+
 def test_why_an_unmarked_size_is_static():
     """No symbol was made for it: torch takes sizes as constants; the change is to mark it."""
     row = only(graph("f", "0/0", None), "x.shape[1]")
@@ -269,8 +275,7 @@ def test_why_with_dynamic_false_and_with_mark_static():
 )
 def test_why_a_marked_size_became_static(code, text, words):
     """The chain has the mark and the line that narrowed it; the change fits what stands in that line."""
-    cause = Fact("specialised", text, StackFrame("/src/m.py", 7, "f", code))
-    found = symbol("s0", "x.shape[0]", hint=5, lower=5, upper=5, replaced_by="5", facts=(cause,))
+    found = asked("specialised", text, code, lower=5, upper=5, replaced_by="5")
     row = only(graph("f", "0/0", None, symbols=(found,), marks={"x.shape[0]": "dynamic"}), "s0")
     assert row.static and [f.kind for f in row.chain] == ["marked", "specialised"]
     assert words in row.change
@@ -286,8 +291,7 @@ def test_why_a_marked_size_became_static(code, text, words):
 )
 def test_why_a_size_is_tied_to_another(code, text, words):
     """A tied size varies with the other one: nothing says that it is a constant or that the other one is static."""
-    cause = Fact("replaced", text, StackFrame("/src/m.py", 7, "f", code))
-    found = symbol("s0", "x.shape[0]", hint=5, replaced_by="s1", facts=(cause,))
+    found = asked("replaced", text, code, replaced_by="s1")
     row = only(graph("f", "0/0", None, symbols=(found,)), "s0")
     assert not row.static and "tied to another size" in row.verdict
     assert words in row.change and bool(words) == bool(row.change)
