@@ -613,8 +613,8 @@ def named(local_values: Any, global_values: Any) -> dict[str, Any]:
     return {"G": global_values} | dict(local_values or {})
 
 
-_PEEK_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_COMMAND_LINE = os.path.join(_PEEK_FOLDER, "cli", "")
+PEEK_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_COMMAND_LINE = os.path.join(PEEK_FOLDER, "cli", "")
 
 
 def callers(frame: Any, code: Any = None) -> tuple[tuple[str, int, str], ...]:
@@ -622,7 +622,7 @@ def callers(frame: Any, code: Any = None) -> tuple[tuple[str, int, str], ...]:
 
     What is above peek's command line started peek, not the program.
     """
-    inside, found = (torch_folder(), _PEEK_FOLDER), []
+    inside, found = (torch_folder(), PEEK_FOLDER), []
     while frame is not None and len(found) < _MOST_CALLERS:
         here = frame.f_code
         if here.co_filename.startswith(_COMMAND_LINE):

@@ -119,7 +119,7 @@ def is_program(file: str) -> bool:
     return not file.startswith(("<", compat.torch_folder(), *_library_folders()))
 
 
-PEEK_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+PEEK_FOLDER = compat.PEEK_FOLDER
 
 
 def is_outside(file: str) -> bool:
