@@ -30,11 +30,12 @@ def _picture(record: CaptureRecord) -> str | None:
 
 def _write(html: str) -> str:
     """Keep a page that is too big for a cell; equal pages share a file. Returns its name, relative to the notebook."""
-    from .snapshot.atomic import write_text
+    from .snapshot.atomic import ignore_in_git, write_text
 
     path = Path(FOLDER) / f"record-{hashlib.sha256(html.encode()).hexdigest()[:10]}.html"
     try:
         write_text(path, html)
+        ignore_in_git(path.parent)
     except PeekError as error:
         return f"#{error.problem}"
     return path.as_posix()

@@ -76,10 +76,11 @@ def _broken_frames(record: CaptureRecord) -> set[object]:
     """
     events = [e for e in record.breaks if not e.split]
     frames = {e.frame if e.frame is not None else (break_place(e), e.reason) for e in events}
-    return {f for f in frames if not (isinstance(f, int) and _failed(record, f))}
+    return {f for f in frames if not (isinstance(f, int) and failed(record, f))}
 
 
-def _failed(record: CaptureRecord, index: int) -> bool:
+def failed(record: CaptureRecord, index: int) -> bool:
+    """Whether the frame of this index ended with an error, and ran nowhere."""
     return index < len(record.frames) and record.frames[index].outcome == "failed"
 
 

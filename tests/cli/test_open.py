@@ -87,12 +87,13 @@ def test_page_path_of_a_journal(tmp_path):
 
 
 def test_big_page_of_a_notebook_is_a_link_to_a_file(saved, monkeypatch, tmp_path):
-    """A page too big for a cell is written to peek-out and linked."""
+    """A page too big for a cell is written to peek-out, which git passes over, and linked."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys.modules["peek_backend.render.html.page"], "MAX_INLINE", 1000)
     html = as_record(snapshot.read(saved))._repr_mimebundle_()["text/html"]
     (written,) = (tmp_path / "peek-out").glob("record-*.html")
     assert f'href="peek-out/{written.name}"' in html
+    assert (tmp_path / "peek-out/.gitignore").read_text() == "*\n"
 
 
 def _no_engine(*args):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...analysis.breaks import BreakPlace, ops_by_frame, ranked
-from ...analysis.stats import Stats, captured_graphs, stats
+from ...analysis.stats import Stats, captured_graphs, failed, stats
 from ...analysis.story import Story, cause, stories
 from ...analysis.totals import dynamic_symbols, with_children
 from ...model import CaptureRecord, FrameRecord, Problem
@@ -126,8 +126,7 @@ def _failed(frame: FrameRecord) -> dict[str, Any]:
 def _only_failed(record: CaptureRecord, row: BreakPlace) -> bool:
     """Whether a place only ended frames with an error, as under ``fullgraph=True``: those are told as failed."""
     return all(
-        not event.split and event.frame is not None and record.frames[event.frame].outcome == "failed"
-        for event in row.events
+        not event.split and event.frame is not None and failed(record, event.frame) for event in row.events
     )
 
 
