@@ -41,7 +41,7 @@ from .blocks import block_around, is_inside
 from .breaks import DDP_SPLIT, generator_break, read_break, skipped_break, tidy, traced_break
 from .changes import Retry, advice, what_changed
 from .conditions import names_of
-from .failures import read_failure
+from .failures import in_short, read_failure
 from .frames import Compile, Frame, calling, count, fields, frame_record
 from .guards import cause, read_guards
 from .marks import read_marks, without_marked
@@ -190,9 +190,9 @@ class Ledger:
             with self._lock:
                 yield
         except Exception as error:
-            first = next(iter(str(error).splitlines()), "")
-            why = f"{type(error).__name__}: {first}"[:300]
-            self.problems.append(Problem(where, "what happened to this frame could not all be read", why))
+            self.problems.append(
+                Problem(where, "what happened to this frame could not all be read", in_short(error))
+            )
 
     # ---- one compile -----------------------------------------------------------------------------------------------
 
