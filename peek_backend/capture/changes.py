@@ -144,6 +144,11 @@ def advice(retry: Retry) -> str:
     return f"{found}; or {raised}" if found else raised
 
 
+def is_of_size(guard: FailedGuard) -> bool:
+    """Whether a guard asks something of one size of a tensor."""
+    return _SIZE.match(guard.source) is not None
+
+
 def _settings_to_keep(guard: FailedGuard) -> int:
     """How many settings of torch's beyond one differ from those that a variant was compiled under."""
     return guard.source.count(", ") if _is_ambient(guard) else 0

@@ -39,7 +39,7 @@ from ..model import (
 from . import compat, metrics, refusals
 from .blocks import block_around, is_inside
 from .breaks import DDP_SPLIT, generator_break, read_break, skipped_break, tidy, traced_break
-from .changes import Retry, advice, what_changed
+from .changes import Retry, advice, is_of_size, what_changed
 from .conditions import names_of
 from .failures import in_short, read_failure
 from .frames import Compile, Frame, calling, count, fields, frame_record
@@ -401,7 +401,7 @@ class Ledger:
     def _sizes(
         self, frame: Frame, failed: Sequence[FailedGuard], local_values: dict[str, Any]
     ) -> tuple[str, ...]:
-        if not failed:  # no guard to advise on
+        if not any(is_of_size(guard) for guard in failed):  # for no other are they told
             return ()
         before = self._closest(frame.compiles, failed)
         return changed_sizes(before, local_values, frame.positions) if before is not None else ()
