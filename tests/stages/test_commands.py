@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 
+import msgspec
 import pytest
 import torch
 
+from peek_backend import load
 from peek_backend.cli.entry import run
 from peek_backend.errors import PeekError
 from peek_backend.model import (
     CacheOutcome,
     CudagraphSkip,
     GraphRecord,
+    Problem,
     StackFrame,
     StageInfo,
 )
@@ -47,6 +50,18 @@ def test_trace_of_an_unknown_node(capture, capsys):
     """A node that is not there ends with 2 and names the nearest."""
     assert run(["trace", capture, "lineer"]) == 2
     assert "did you mean 'linear'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("node", "code"), [("0/0:linear", 0), ("lineer", 2)])
+def test_trace_of_an_unfinished_capture(capture, capsys, tmp_path, node, code):
+    """What a capture lacks is said beside the trail, or before the node that is unknown, and only on stderr."""
+    record = load(capture)
+    cut = msgspec.structs.replace(record, problems=(Problem("capture", "the program ended early"),))
+    cut.save(tmp_path / "cut.json")
+    assert run(["trace", str(tmp_path / "cut.json"), node]) == code
+    out, err = capsys.readouterr()
+    assert err.startswith("peek: problem at capture: the program ended early\n")
+    assert "ended early" not in out
 
 
 def test_show_two_stages(capture, capsys):
