@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from ..errors import unknown_name
-from ..model import CaptureRecord, Dim, GraphRecord, NodeRecord, TensorMeta, TupleInfo
+from ..model import CaptureRecord, Dim, GraphRecord, NodeRecord, ValueInfo, iter_stored
 from ..model.graph import results_of
 from .autograd import sibling
 from .cost import Sizes, costed, folding_of, held_of
@@ -355,15 +355,9 @@ def _node(graph: GraphRecord, item: Any) -> NodeRecord | None:
     return graph.nodes[index] if isinstance(index, int) else None
 
 
-def _numbers(value: Any) -> list[int]:
+def _numbers(value: ValueInfo | None) -> list[int]:
     """The storages that a value holds, those of a subclass's or functorch wrapper's inner tensors too."""
-    if isinstance(value, TensorMeta):
-        if value.inner:
-            return [n for item in value.inner.values() for n in _numbers(item)]
-        return [value.storage] if value.storage is not None else []
-    if isinstance(value, TupleInfo):
-        return [n for item in value.items for n in _numbers(item)]
-    return []
+    return [meta.storage for meta in iter_stored(value) if meta.storage is not None]
 
 
 def _totals(blocks: Sequence[Block], end: int) -> tuple[list[int], list[int]]:

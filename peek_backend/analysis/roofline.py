@@ -10,7 +10,6 @@ the sum over ops bounds a run op by op.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -18,8 +17,7 @@ from ..model import (
     CaptureRecord,
     GraphRecord,
     NodeRecord,
-    TensorMeta,
-    ValueInfo,
+    iter_stored,
     iter_tensors,
     node_refs,
 )
@@ -151,17 +149,8 @@ def _most_read(graph: GraphRecord, sizes: Sizes) -> dict[int, int]:
             continue
         read = sizes.at(node.cost.read, graph)
         for ref in node_refs(node):
-            for part in _parts(graph.nodes[ref].value):
+            for part in iter_stored(graph.nodes[ref].value):
                 size = nbytes_at(part, sizes.of(graph))
                 if part.storage is not None and size is not None and isinstance(read, int):
                     most[part.storage] = max(most.get(part.storage, 0), min(size, read))
     return most
-
-
-def _parts(value: ValueInfo | None) -> Iterator[TensorMeta]:
-    """The tensors of a value that have storages: of a subclass the inner ones."""
-    for meta in iter_tensors(value):
-        if not meta.inner:
-            yield meta
-        for inner in meta.inner.values():
-            yield from _parts(inner)

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from ..model import NodeCost, TensorMeta
+from ..model import NodeCost, iter_stored
 from . import compat
 from .failures import in_short
 from .formulas import tensors_in
@@ -120,7 +120,7 @@ class GraphPricer:
         if value is None or node.op == "output":
             return ()
         found = []
-        for meta, tensor in zip(_metas(value), _raw_tensors(self._value_of(node)), strict=False):
+        for meta, tensor in zip(iter_stored(value), _raw_tensors(self._value_of(node)), strict=False):
             if meta.storage is None or meta.storage in self._seen:
                 continue
             self._seen.add(meta.storage)
@@ -240,19 +240,8 @@ def _has_tensor(value: Any) -> bool:
     )
 
 
-def _metas(value: Any) -> Iterator[TensorMeta]:
-    """The tensors of a recorded value that hold data: of a subclass or a functorch wrapper the inner ones."""
-    if isinstance(value, TensorMeta):
-        if not value.inner:
-            yield value
-        for item in value.inner.values():
-            yield from _metas(item)
-    for item in getattr(value, "items", ()):
-        yield from _metas(item)
-
-
 def _raw_tensors(value: Any) -> Iterator[torch.Tensor]:
-    """The same tensors, in the same order, of the value itself."""
+    """The tensors of ``iter_stored``, in the same order, of the value itself."""
     if isinstance(value, torch.Tensor):
         yield from _inner_tensors(value)
     elif isinstance(value, dict):

@@ -52,6 +52,7 @@ from .values import (
     TensorMeta,
     TupleInfo,
     ValueInfo,
+    iter_stored,
     iter_tensors,
 )
 
@@ -97,6 +98,7 @@ __all__ = [
     "TupleInfo",
     "ValueInfo",
     "iter_refs",
+    "iter_stored",
     "iter_tensors",
     "node_refs",
     "own_name",

@@ -99,3 +99,12 @@ def iter_tensors(value: ValueInfo | None) -> Iterator[TensorMeta]:
     elif isinstance(value, TupleInfo):
         for item in value.items:
             yield from iter_tensors(item)
+
+
+def iter_stored(value: ValueInfo | None) -> Iterator[TensorMeta]:
+    """The tensors of a value that hold data: of a subclass or a functorch wrapper the inner ones."""
+    for meta in iter_tensors(value):
+        if not meta.inner:
+            yield meta
+        for inner in meta.inner.values():
+            yield from iter_stored(inner)
