@@ -301,6 +301,14 @@ def tell_notes(notes: Iterable[str]) -> None:
         tell(re.sub(r"\b(expand|depth)=", r"--\1 ", note).replace("full=True", "--full"))
 
 
+def tell_problems(record: CaptureRecord) -> None:
+    """Say what the capture lacks, beside an answer that does not hold it."""
+    from ..render.text import problem_lines
+
+    for line in problem_lines(record.problems):
+        tell(line)
+
+
 def tell(message: str) -> None:
     """Say something on stderr, control characters made visible: a file may have any name."""
     click.echo(f"peek: {visible(message)}", err=True)

@@ -11,7 +11,16 @@ from ..errors import PeekError
 from ..model import CaptureRecord, GraphRecord
 from ..options import FORMATS, STAGES
 from ..snapshot.atomic import write_bytes
-from .output import PICTURES, View, options_of, select, show_record, write_picture, write_stdout
+from .output import (
+    PICTURES,
+    View,
+    options_of,
+    select,
+    show_record,
+    tell_problems,
+    write_picture,
+    write_stdout,
+)
 
 if TYPE_CHECKING:
     from .show import Asked
@@ -22,6 +31,7 @@ def show_stages(record: CaptureRecord, view: View, output: str | None, asked: As
     chosen = options_of(stages=asked.stages).stages if asked.stages is not None else STAGES
     kept = _only(select(record, view.graphs), chosen)
     if asked.saved or asked.in_place:
+        tell_problems(record)
         _write(_views(record, kept, view, asked), output)
     elif view.format in PICTURES and len(chosen) > 1:
         from ..analysis.provenance import Provenance
@@ -29,6 +39,7 @@ def show_stages(record: CaptureRecord, view: View, output: str | None, asked: As
 
         write_picture(stages_dot(kept, Provenance(record)), view, output)
     elif len(chosen) == 2 and view.format in FORMATS:
+        tell_problems(record)
         _write(_pairs(record, kept, chosen, view), output)
     else:
         show_record(kept, view, output)

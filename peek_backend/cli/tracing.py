@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from .output import options_of, tell, width_of, write_stdout
+from .output import options_of, tell_problems, width_of, write_stdout
 from .show import load
 
 
@@ -22,12 +22,10 @@ def trace(file: str, what: str, format: str | None) -> None:
     """
     from ..analysis.provenance import Provenance
     from ..render.stages import trace_text
-    from ..render.text import problem_lines
 
     options = options_of(format=format)
     record = load(file)
-    for line in problem_lines(record.problems):  # first: what a capture lacks also explains an unknown node
-        tell(line)
+    tell_problems(record)  # first: what a capture lacks also explains an unknown node
     links = Provenance(record)
     found = links.trace(links.find(what))
     write_stdout(trace_text(found, links.graphs, options.format, width_of(sys.stdout)) + "\n")

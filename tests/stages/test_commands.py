@@ -64,6 +64,16 @@ def test_trace_of_an_unfinished_capture(capture, capsys, tmp_path, node, code):
     assert "ended early" not in out
 
 
+@pytest.mark.parametrize("asked", [("--stages", "dynamo,forward"), ("--saved",), ("--in-place",)])
+def test_show_stages_of_an_unfinished_capture(capture, capsys, tmp_path, asked):
+    """Two stages side by side, saved values and in-place ops say on stderr what the capture lacks."""
+    record = load(capture)
+    cut = msgspec.structs.replace(record, problems=(Problem("capture", "the program ended early"),))
+    cut.save(tmp_path / "cut.json")
+    run(["show", str(tmp_path / "cut.json"), *asked])
+    assert capsys.readouterr().err.count("problem at capture: the program ended early") == 1
+
+
 def test_show_two_stages(capture, capsys):
     """peek show --stages a,b aligns two stages in one table."""
     assert run(["show", capture, "--stages", "dynamo,forward"]) == 0
