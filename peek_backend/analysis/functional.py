@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from msgspec import Struct
 
-from ..model import CaptureRecord, GraphRecord, Leaf, NodeRecord
+from ..model import CaptureRecord, GraphRecord, Leaf, NodeRecord, node_refs
 from ..model.inplace import IN_PLACE_FUNCTIONS
 from .autograd import sibling
 from .provenance import Provenance
@@ -77,7 +79,10 @@ class InPlaceOp(Struct, frozen=True):
 
 
 def in_place_ops(record: CaptureRecord, dynamo: GraphRecord) -> list[InPlaceOp]:
-    """Every in-place op of a Dynamo graph, with what its joint or inference graph made of it."""
+    """Every op of a Dynamo graph that writes in place, with what its joint or inference graph made of it.
+
+    One that writes several inputs, as a batch norm in training, stands there for each.
+    """
     traced = (
         sibling(record, dynamo, "joint")
         or sibling(record, dynamo, "inference")
@@ -86,16 +91,69 @@ def in_place_ops(record: CaptureRecord, dynamo: GraphRecord) -> list[InPlaceOp]:
     if traced is None:
         return []
     links = Provenance(record)
-    return [_in_place(links, dynamo, traced, n) for n in dynamo.nodes if is_in_place(n)]
+    named = {n.index: _view_chain(dynamo, n) for n in dynamo.nodes if is_in_place(n)}
+    written = {root.index for _, root in named.values() if root is not None}
+    found = [_in_place(links, dynamo, traced, dynamo.nodes[i], *named[i]) for i in named]
+    for node, root in _silent_writes(links, dynamo, traced, written):
+        found.append(_in_place(links, dynamo, traced, node, [], root))
+    return sorted(found, key=lambda op: op.node.index)
 
 
-def _in_place(links: Provenance, dynamo: GraphRecord, traced: GraphRecord, node: NodeRecord) -> InPlaceOp:
+def _silent_writes(
+    links: Provenance, dynamo: GraphRecord, traced: GraphRecord, written: set[int]
+) -> Iterator[tuple[NodeRecord, NodeRecord]]:
+    """Ops that write an input though no name says so, as a batch norm does its running statistics; and the input.
+
+    Those are the readers of a mutated input from which its write-back comes, or the only reader.
+    """
+    inputs = [n for n in dynamo.nodes if n.op == "placeholder"]
+    for mutated in traced.lowering.mutated if traced.lowering else ():
+        root = inputs[mutated.input]
+        if not mutated.data or root.index in written:
+            continue
+        readers = [n for n in dynamo.nodes if n.op.startswith("call") and root.index in node_refs(n)]
+        values = [links.node(place) for place in _written_back(links, dynamo, traced, root)]
+        origins = {i for value in values for key, i in value.origins if key == dynamo.key}
+        writers = [n for n in readers if n.index in origins]
+        # A graph that came as text has origins by line, where another op of the line may look more alike.
+        writers = writers or [n for n in readers if any(_line(n) == _line(value) for value in values)]
+        for node in writers or (readers if len(readers) == 1 else ()):
+            yield node, root
+
+
+def _written_back(
+    links: Provenance, dynamo: GraphRecord, traced: GraphRecord, root: NodeRecord
+) -> Iterator[tuple[str, int]]:
+    """The values that the ATen graph copies into an input at its end."""
+    entries = [i for key, i in links.results((dynamo.key, root.index)) if key == traced.key]
+    for node in filter(_is_write_back, traced.nodes):
+        target, value, *_ = node_refs(node)
+        if target in entries:
+            yield traced.key, value
+
+
+def _line(node: NodeRecord) -> tuple[str | None, int | None] | None:
+    return (node.source.file, node.source.line) if node.source is not None else None
+
+
+def _is_write_back(node: NodeRecord) -> bool:
+    return node.op == "call_function" and _base_name(node) == "copy_" and len(node_refs(node)) > 1
+
+
+def _in_place(
+    links: Provenance,
+    dynamo: GraphRecord,
+    traced: GraphRecord,
+    node: NodeRecord,
+    chain: Sequence[NodeRecord],
+    root: NodeRecord | None,
+) -> InPlaceOp:
+    # Taking a result out of several makes nothing, and is no view: those of ATen have names of their own.
     made = [links.node(p) for p in links.results((dynamo.key, node.index)) if p[0] == traced.key]
-    made = [n for n in made if not _base_name(n).startswith("copy_") or n.op != "call_function"]
+    made = [n for n in made if not _is_write_back(n) and n.target != "operator.getitem"]
     writes = [n for n in made if _base_name(n).endswith(_SCATTERS)]
     views = [n for n in made if _base_name(n) in _VIEWS]
     rest = [n for n in made if n not in writes and n not in views and n.op == "call_function"]
-    chain, root = _view_chain(dynamo, node)
     name, epilogue = _epilogue(dynamo, traced, root)
     return InPlaceOp(node, tuple(rest), tuple(writes), tuple(views), tuple(chain), name, epilogue)
 

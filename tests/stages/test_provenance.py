@@ -198,6 +198,38 @@ def test_in_place_ops_made_functional():
     assert "x: copy_ in the graph" in functional_text(record.graph(0), [through_view, own])
 
 
+@pytest.mark.parametrize("source", ["live", "log"])
+def test_ops_that_write_inputs_without_saying_so(source):
+    """A batch norm in training stands there for each statistic that it writes, beside its counter and the ReLU in place."""
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(4)
+            self.register_buffer("seen", torch.zeros(4))
+
+        def forward(self, x):
+            y = self.norm(x)
+            y = torch.nn.functional.relu(y, inplace=True)
+            self.seen.add_(self.norm.running_mean)  # reads a statistic, and does not write it
+            return y
+
+    record = staged(
+        Net(), torch.randn(8, 4), inner="inductor" if source == "log" else None, stages_from=source
+    )
+    found = [(op.node.target.rpartition(".")[2], op.input) for op in in_place_ops(record, record.graph(0))]
+    assert found == [
+        ("add_", "norm.num_batches_tracked"),
+        ("batch_norm", "norm.running_mean"),
+        ("batch_norm", "norm.running_var"),
+        ("relu", ""),
+        ("add_", "seen"),
+    ]
+    assert all(
+        op.epilogue == "copy_ in the graph" for op in in_place_ops(record, record.graph(0)) if op.input
+    )
+
+
 def test_each_bucket_of_ddp_has_its_own_stages():
     """DDP sends several graphs under one compile id: every stage of each appears once, under its own key."""
     import torch.distributed as dist
